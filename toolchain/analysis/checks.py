@@ -70,7 +70,7 @@ def _register(provenance: Provenance, name: str, written: NDArray[np.bool_]) -> 
 
 @dataclass(frozen=True)
 class Checked:
-    """A program that may run. order: as it executes without time. warnings: what is worth knowing, nothing that forbids.
+    """A program that may run. order: as it executes without time. warnings: findings that do not forbid the run.
 
     tolerated: how many hazards of each code there are that the machine's file calls warnings; `warnings` shows the first of them.
     """
@@ -84,7 +84,7 @@ class Checked:
 
 
 def check_program(program: Program, state: State, preset: Iterable[str] = ()) -> Checked:
-    """Checks a program against what stands in memory before it runs; `preset` names on-chip memories that the host fills.
+    """Checks a program against the memory's contents before it runs; `preset` names on-chip memories that the host fills.
 
     Raises one UserError with all that is wrong: E05xx for a deadlock, else E0404 for constraints on latched registers and
     everything from E0601 to E0612, the first 20.

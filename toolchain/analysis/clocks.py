@@ -286,7 +286,7 @@ def _propagate_native(library: ctypes.CDLL, known: Edges, order: Ints, queue: In
 
 
 def sync_faults(program: Program, tokens: SyncTokens, order: Ints, clocks: Clocks) -> list[Diagnostic]:
-    """E0506 and E0504. clocks: what happens_before says of this program."""
+    """E0506 and E0504. clocks: of `happens_before` for this program."""
     return [*_early_ends(program, clocks), *_unsafe_flags(program, tokens, order, clocks)]
 
 

@@ -57,8 +57,8 @@ Files = tuple[tuple[str, str], ...]
 
 
 def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Files = ()) -> ctypes.CDLL | None:
-    """The compiled library, or None where there is no compiler; the caller then does the same work without it. files: no paths. What
-    $TILEWRIGHT_CFLAGS says comes behind `flags`.
+    """The compiled library, or None where there is no compiler; the caller then does the same work without it. files: no paths. $TILEWRIGHT_CFLAGS
+    follows `flags`.
 
     Raises UserError E0710 with the compiler's first words when it refuses the source, E0712 where there is no room for the library.
     """

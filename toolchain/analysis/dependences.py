@@ -30,8 +30,8 @@ class Dependences:
     """needs: int32 [n, units], the latest instruction of each unit of the same stream that must be done first; -1: none. Across streams, of each
     queue that has instructions.
 
-    What needs several instructions of a unit needs the latest alone: a unit finishes in order.
-    stores: bool [n], whether an instruction writes what outlives the program: a memory of kind dram.
+    A need of several instructions of a unit is a need of the latest: a unit finishes in order.
+    stores: bool [n], whether an instruction writes a memory that outlives the program, one of kind dram.
     """
 
     needs: Needs
@@ -61,7 +61,7 @@ def find_dependences_across(program: Program, order: Ints, runs: Runs, provenanc
 
 
 def _stores(program: Program, runs: Runs) -> Flags:
-    """bool [n]: who writes what outlives the program."""
+    """bool [n]: instructions that write a memory that outlives the program."""
     stores = np.zeros(len(program), np.bool_)
     outlives = np.array([m.kind == "dram" for m in program.machine.memories])
     stores[runs.instruction[runs.write & outlives[runs.memory]]] = True
@@ -116,8 +116,7 @@ def _met(accesses: Runs) -> tuple[Ints, Ints]:
 
 def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
     """Raises `needs` by the accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every
-    piece that is never cut. An instruction meets what was there before it; a writer that another one follows is left in place, as
-    whoever waits for the later one waits for both."""
+    piece that is never cut. Only the last writer is kept; waiting for it covers earlier ones."""
     places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
     low, high = places[: len(runs)], places[len(runs) :]
     library = load_library("dependences", (CHECKER / "dependences.c").read_text())

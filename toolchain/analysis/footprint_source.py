@@ -1,6 +1,6 @@
-"""Addresses, guards and bounds of the address phase as C, over columns of what does not depend on loops.
+"""The address phase of a machine's accesses as C, on top of toolchain/templates/checker/footprint.c.
 
-The nests of a machine's accesses as C: the address phase alone, on top of toolchain/templates/checker/footprint.c.
+Addresses, guards and bounds are computed over columns of loop-invariant values.
 """
 
 from collections.abc import Iterator

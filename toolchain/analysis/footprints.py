@@ -1,7 +1,4 @@
-"""Footprints in C generated from the machine: the same result as toolchain/isa/footprint/vector.py, twenty times as fast.
-
-Footprints by the quickest way there is.
-"""
+"""Footprints by the quickest way: C generated from the machine, else toolchain/isa/footprint/vector.py, which is twenty times as slow."""
 
 import ctypes
 import functools

@@ -137,7 +137,7 @@ def _own(prints: Footprints) -> Iterator[Diagnostic]:
 
 
 def _overwritten(prints: Footprints) -> Iterator[Diagnostic]:
-    """E0608 where the program stores over what it loads a control memory from: its addresses would depend on data."""
+    """E0608 where the program stores over data that it loads a control memory from: its addresses would depend on data."""
     feeds, runs = prints.feeds, prints.runs
     for memory in distinct(feeds.memory).tolist():
         sources, stores = feeds.take(feeds.memory == memory), runs.take((runs.memory == memory) & runs.write)

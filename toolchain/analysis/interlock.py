@@ -72,7 +72,8 @@ def _compare(program: Program, interlock: Interlock, accesses_of: Iterable[tuple
 
 
 def _watched(machine: Machine, interlock: Interlock, coupled: bool) -> Flags:
-    """bool [memories, units, units]: whether an instruction of the first unit waits for those of the second, for what they do with a memory."""
+    """bool [memories, units, units]: whether an instruction of the first unit waits for those of the second, because of their accesses to a
+    memory."""
     units, memories = [u.name for u in machine.units], [m.name for m in machine.memories]
     found = np.zeros((len(memories), len(units), len(units)), np.bool_)
     for watch in interlock.watches:
@@ -135,7 +136,7 @@ Entries = tuple[Ints, Ints, Ints]
 def program_tokens(program: Program, state: State) -> SyncTokens:
     """The counters that instructions move by their fields, and those of the interlock and of occupied units where the machine has such.
 
-    state: before the program runs. Raises what sync_tokens and footprints raise.
+    state: before the program runs. Raises as sync_tokens and footprints do.
     """
     tokens, interlock = sync_tokens(program), program.machine.interlock
     if not is_ordered(program.machine):

@@ -1,6 +1,6 @@
-"""In what order a program's instructions run when time is not simulated: in-order queues that meet at counters.
+"""The order in which a program's instructions run when time is not simulated: in-order queues that meet at counters.
 
-Why a program stopped: which instruction waits for which counter, and why the token never comes.
+A program that stops is explained: which instruction waits for which counter, and why the token never comes.
 """
 
 import ctypes
@@ -184,7 +184,7 @@ CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 def issue_order(program: Program, seed: int | None = None, tokens: SyncTokens | None = None) -> Ints:
     """int64 [n]: of the ready instructions the earliest in the program goes first, with a seed a random one.
 
-    Raises UserError E0501 for a deadlock, E0504 for a token that a flag loses, and what sync_tokens raises.
+    Raises UserError E0501 for a deadlock, E0504 for a token that a flag loses, and as sync_tokens does.
     """
     tokens = tokens or sync_tokens(program)
     run = simulate(program_queues(program), tokens, seed)

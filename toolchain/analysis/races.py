@@ -59,7 +59,7 @@ class Timeline:
 class Hazards:
     """One row for each (first, second, kind, memory); start, stop: from the first to the last granule that it concerns.
 
-    kind UNWRITTEN is a read of what nothing wrote before; its `first` is -1. Sorted by place in the order.
+    kind UNWRITTEN is a read of unwritten memory; its `first` is -1. Sorted by place in the order.
     """
 
     first: Ints
@@ -227,7 +227,7 @@ def hazard_code(kind: int) -> str:
 
 
 def hazard_diagnostic(prints: Footprints, found: Hazards, row: int) -> Diagnostic:
-    """E0601 for a race, E0602 for a read of what nothing wrote; as severe as the memory says."""
+    """E0601 for a race, E0602 for a read of unwritten memory; as severe as the memory says."""
     program, number = prints.program, int(found.memory[row])
     memory = program.machine.memories[number]
     where = range_text(program.machine, number, int(found.start[row]), int(found.stop[row]), memory.name in prints.alike)

@@ -1,8 +1,6 @@
-"""The token simulation in Python: what toolchain/templates/checker/queues.c does, step by step, where there is no compiler.
+"""The token simulation in Python, step by step as toolchain/templates/checker/queues.c, for systems without a compiler.
 
-Queues and counters of a program as Python lists: what the token and the event simulation hold where there is no compiler.
-
-Lists, because scalar numpy access is ten times slower.
+Queues and counters of a program are Python lists, here and in the event simulation: scalar numpy access is ten times slower.
 """
 
 import heapq
@@ -204,7 +202,7 @@ class _Run(QueueLists):
                 self.finish(self.head_of(queue), queue)
 
     def finish(self, instruction: int, queue: int) -> None:
-        """Posts what there is room for; the queue goes on when everything is posted."""
+        """Posts as many tokens as there is room for; the queue goes on when all are posted."""
         if self.lost is not None:
             return
         whole = True

@@ -84,7 +84,7 @@ class Crossings:
 
 @dataclass(frozen=True)
 class Costs:
-    """samples: of a run. priced: whether the machine's file says what the host costs; else only the device's time is known. rows: longest first."""
+    """samples: of a run. priced: whether the machine's file declares the host's costs; else only the device's time is known. rows: longest first."""
 
     samples: int
     priced: bool

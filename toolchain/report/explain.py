@@ -1,4 +1,4 @@
-"""Why a network takes as long as it does on a machine, what a user can change, and the placement of every node in the model's metadata."""
+"""Why a network takes as long as it does on a machine, changes that a user can make, and the placement of every node in the model's metadata."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ FAR = 60.0
 
 @dataclass(frozen=True)
 class Remark:
-    """reason: as data. text: with what to change."""
+    """reason: as data. text: with the change that helps."""
 
     reason: Reason
     text: str
@@ -52,7 +52,7 @@ def stream_remarks(machine: Machine, used: int) -> Iterator[Reason]:
 
 
 def run_remarks(model: ir.Model, runs: Mapping[str, tuple[int, int]]) -> Iterator[Reason]:
-    """Regions that run several times. model: partitioned. runs: by region, how often in a run of the plan, and what one takes."""
+    """Regions that run several times. model: partitioned. runs: by region, the number of runs in one of the plan, and the time of one."""
     for call in region_calls(model):
         name, (count, images) = call.op_type, runs[call.op_type]
         if count > 1:

@@ -1,4 +1,4 @@
-"""An explanation in words: how much time, where it goes, which operations take it, why nodes are on the host and what to change."""
+"""An explanation in words: how much time, where it goes, which operations take it, why nodes are on the host and which changes help."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ def _head(found: Explanation) -> Iterator[str]:
 
 
 def _targets(found: Explanation) -> Iterator[str]:
-    """Each machine's part, and why it does not take the rest of what it was offered."""
+    """Each machine's part, and why it does not take the other nodes that it was offered."""
     yield "Each node goes to the first machine that takes it:"
     for share in found.targets:
         yield f"  {share.target}: {counted(share.nodes, 'node')} in {counted(share.regions, 'region')}, {scaled(share.macs, 'MAC')}"
@@ -114,7 +114,7 @@ def _operations(found: Explanation, terminal: bool, width: int) -> str:
 
 
 def reasons_lines(reasons: Sequence[Cause], costs: Costs) -> Iterator[str]:
-    """Each with what it costs, what to change, and a few of its nodes; those that cost next to nothing in one line."""
+    """Each with its cost, the change that helps, and a few of its nodes; those that cost next to nothing in one line."""
     shown = [reason for reason in reasons if not costs.priced or 100 * reason.total_ms >= LITTLE * costs.total_ms]
     for reason in shown:
         border = f" and {ms_text(reason.border_ms)} ms at the borders beside them" if reason.border_ms else ""

@@ -11,7 +11,7 @@ from toolchain.isa.program import Program
 def footprint_comments(program: Program) -> Callable[[int], str]:
     """The comment of an instruction, by its index.
 
-    Host registers count as 0, so addresses are relative to them. What control memories are loaded with is not in a program:
+    Host registers count as 0, so addresses are relative to them. Contents loaded into control memories are not in a program:
     of addresses that depend on it only the memory is named. Raises UserError E0501 for a program that deadlocks.
     """
     prints, unknown = prepare_program(program, new_state(program.machine)).footprints, controlled(program.machine)

@@ -25,7 +25,7 @@ class Placed:
     """One node of the model as it was imported, or that a pass made.
 
     where: folded, machine or host. target: the machine. refusals: by machine, why others that were asked first, or all of several, do not take it.
-    operation: the fused operation that it became a part of, kind: what that computes. region: on the machine.
+    operation: the fused operation that it became a part of, kind: of that operation. region: on the machine.
     reason: why it is not on the machine, or which pass took it away, in words; reasons: the same as data.
     macs: multiply-accumulates of the node for one sample.
     bytes: of the operation's operands and result for one sample, at its first node; 0 at the others.
@@ -80,7 +80,7 @@ class Placement:
 
 
 def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> Placement:
-    """floats: the last stage before fusion. stages: the folder of the graph's stages, for what passes took away."""
+    """floats: the last stage before fusion. stages: the folder of the graph's stages, for nodes that passes took away."""
     known = dict(_calls(partitioned))
     whole = {name: node for node in partitioned.graph for name in parts_of(node)}
     floating = [node for node in floats.graph if node.name not in whole or node.name == whole[node.name].name]

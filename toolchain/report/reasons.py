@@ -43,7 +43,7 @@ class Advisor:
     convolutional: bool = True
 
     def advise(self, reason: Reason, operator: str) -> str:
-        """One or two sentences on what to change. operator: of the node."""
+        """Advice in one or two sentences. operator: of the node."""
         facts = {"machine": self.machine, "activations": _listed(self.activations)}
         if Why.NO_KERNEL.gave(reason):
             kernel, other = KERNEL.format(operation=reason.arguments["operation"]), self._retrain(operator, facts)
@@ -97,7 +97,7 @@ class Dropped:
 @dataclass(frozen=True)
 class Cause:
     """Nodes that are on the host for the same reasons. ways: the reasons in words, without names where nodes differ in them; reasons: those of the
-    first node. change: what to do about it. ms: of the nodes in a run; border_ms: of conversions and copies between them and regions.
+    first node. change: advice. ms: of the nodes in a run; border_ms: of conversions and copies between them and regions.
     operators: `58 Sigmoid, 57 Mul`. dropped: where the reason is that regions do not pay."""
 
     ways: tuple[str, ...]

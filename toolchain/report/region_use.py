@@ -113,7 +113,7 @@ def _with_values(name: str, values: Collection[int]) -> Iterator[str]:
 
 
 def _operations(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[OperationUse]:
-    """In the order in which they end; what belongs to no operation passes tokens on, or ends the program. Operations that run at once share the time
+    """In the order in which they end; instructions of no operation pass tokens on, or end the program. Operations that run at once share the time
     of all of them as they keep their units."""
     end = timeline.result.end + timeline.costs.latency
     dram = tested.program.machine.memories.index(tested.program.machine.memory[tested.map.memory])

@@ -49,15 +49,15 @@ class MachineShare:
 
 @dataclass(frozen=True)
 class Summary:
-    """One model on its machines; what one machine alone can say (clock, peak) is of the first, shares of each. images: that a run takes at once,
+    """One model on its machines; figures of one machine alone (clock, peak) are of the first, shares of each. images: that a run takes at once,
     which times and bytes are of. time: by the machines' declared costs; costs: the same, region by region and node by node.
     calibration: its kind, see `calibration_kind`. reasons: why nodes are on the host.
 
     peak_macs: multiply-accumulates that the device could do in a cycle, None where its file does not say. accuracy: share of images with the right
-    answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: what the verification
-    said, None before it. allowed: how far results may be from exact ones, empty where not at all.
+    answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: results of the verification, None
+    before it. allowed: how far results may be from exact ones, empty where not at all.
     stated: the accuracy that the build measured, None where nothing did.
-    artefacts: files and folders by what they are. stand_in: why the model is not the network of its name, empty where it is.
+    artefacts: files and folders by their purpose. stand_in: why the model is not the network of its name, empty where it is.
     """
 
     model: str
@@ -90,7 +90,7 @@ class Summary:
 
     @property
     def utilisation(self) -> float | None:
-        """The model's own multiply-accumulates on the machine, of what it could have done in its cycles; None where there are several."""
+        """The model's own multiply-accumulates on the machine, as a share of those possible in its cycles; None where there are several."""
         if self.peak_macs is None or not self.time.cycles or len(self.shares) > 1:
             return None
         return 100 * self.placement.machine_macs * self.images / self.time.cycles / self.peak_macs

@@ -27,7 +27,7 @@ def _ruled(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[in
 
 
 def scaled(value: float, unit: str = "") -> str:
-    """Three digits and a prefix: `3.86 G`, `512 k`; what is below a thousand stays as it is."""
+    """Three digits and a prefix: `3.86 G`, `512 k`; numbers below a thousand stay as they are."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}{unit}" if abs(value) < 999.5 * factor else f"{value / factor:.0f} {prefix}{unit}"
@@ -35,7 +35,7 @@ def scaled(value: float, unit: str = "") -> str:
 
 
 def share_text(share: float | None, digits: int = 0) -> str:
-    """A share in per cent; no more than all of what a machine's file declares is shown as a figure."""
+    """A share in per cent; shares above 100 per cent of the declared figure are not shown as numbers."""
     return "-" if share is None else ">100" if round(share, digits) > 100 else f"{share:.{digits}f}"
 
 

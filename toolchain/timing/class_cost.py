@@ -1,6 +1,6 @@
 """The cost of instructions before they are emitted: their timing class over columns of field values, traffic in closed form.
 
-How a transfer uses a shared resource: replicas below a stream share out its bytes, each through a port of its own.
+Replicas below a stream share out the bytes of a transfer, each through a port of its own.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ class ClassCost:
 
 
 def class_cost(machine: Machine, instruction: Instruction, fields: Fields) -> ClassCost:
-    """Raises UserError E0121 for a class that names what only a running program knows, E0122 for a cost without a value."""
+    """Raises UserError E0121 for a class that names a value known only to a running program, E0122 for a cost without a value."""
     timing = timing_class(machine, instruction)
     work = {t.resource: _work(machine, t.resource, _value(machine, instruction, t.bytes, fields)) for t in timing.transfers}
     held = _value(machine, instruction, timing.cycles, fields)
@@ -158,7 +158,7 @@ def _turns_of(nest: Nest) -> _Turns:
 
 
 def timing_fields(machine: Machine, instruction: Instruction) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The fields that an instruction's cost depends on, and (register, field) of what it takes from latched ones."""
+    """The fields that an instruction's cost depends on, and (register, field) of those taken from latched instructions."""
     timing = timing_class(machine, instruction)
     own, latched = set[str](), set[tuple[str, str]]()
 

@@ -1,6 +1,6 @@
-"""The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources.
+"""The cost of every instruction by its timing class: cycles, setup, latency, and work on shared resources and ports of banks.
 
-Ports of banks that each instruction uses, from its footprint: in a cycle only so many units reach a bank.
+In a cycle only so many units reach a bank; the ports that an instruction uses follow from its footprint.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The event simulation in Python: what toolchain/templates/checker/events.c does, step by step, where there is no compiler."""
+"""The event simulation in Python, step by step as toolchain/templates/checker/events.c, for systems without a compiler."""
 
 import heapq
 import itertools

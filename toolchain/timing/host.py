@@ -9,7 +9,7 @@ from toolchain.spec.model import Host, Layout
 CONVOLUTIONS: dict[str, str] = dict.fromkeys(("Conv", "ConvInteger"), "conv2d")
 PRODUCTS: dict[str, str] = dict.fromkeys(("Gemm", "MatMul", "MatMulInteger", "LSTM", "GRU", "RNN"), "dense")
 ALIKE: Mapping[str, str] = MappingProxyType(CONVOLUTIONS | PRODUCTS)
-"""Operators that a machine's file need not name: they cost what the operation of that kind costs."""
+"""Operators that a machine's file need not name: they cost as much as the operation of that kind."""
 
 
 class Work(Protocol):

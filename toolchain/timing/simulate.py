@@ -71,7 +71,7 @@ def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[boo
 
 
 def _coupled(tokens: SyncTokens) -> list[Ints | None]:
-    """Lags, what an instruction needs before it ends, and the instruction of each post; None where no units run coupled."""
+    """Lags, the needs of an instruction before it ends, and the instruction of each post; None where no units run coupled."""
     if tokens.coupled is None:
         return [None] * 5
     ends, starts = tokens.coupled.ends, tokens.posts.start

@@ -1,4 +1,4 @@
-"""When every instruction ran, and what it waited for."""
+"""The time of every instruction and the cause of its waiting."""
 
 from dataclasses import dataclass
 
@@ -22,8 +22,8 @@ class Result:
     where a full counter held it, or a coupled unit that still fed it. freed: when the unit became free for this instruction.
     order: instructions as they started; shorter than n after a deadlock.
     counter, producer: the last counter that this instruction waited for while its unit was idle, and whose token came.
-    slowest: the resource instance whose transfer ended last, -1 where the ports of banks took longer. room_counter, room_by: what held the unit,
-    and who made room.
+    slowest: the resource instance whose transfer ended last, -1 where the ports of banks took longer. room_counter, room_by: the full counter that
+    held the unit, and the instruction that made room.
     """
 
     start: Times

@@ -1,6 +1,6 @@
-"""A timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: one row a unit, gaps named by what they wait for.
+"""A timeline as Chrome trace JSON, which Perfetto and chrome://tracing open: one row a unit, gaps named by their cause.
 
-Occupancy of a program's on-chip memories over time, from its footprints alone.
+Counters show how full on-chip memories are over time, from the program's footprints alone.
 """
 
 import io

@@ -33,10 +33,10 @@ def critical_path(timeline: Timeline) -> dict[str, float]:
 
 
 def _steps(timeline: Timeline) -> Iterator[tuple[int, float, float]]:
-    """(instruction, cycles at work, cycles from its end to what followed), from the last to the first.
+    """(instruction, cycles at work, cycles from its end to the next step), from the last to the first.
 
     Where an instruction started because another one did (it made room in a counter or a queue), the path goes on at that start; where it
-    started because one that feeds it had begun, what that one did until then is on the path.
+    started because one that feeds it had begun, the work of that one until then is on the path.
     """
     result, table = timeline.result, program_queues(timeline.program)
     start, end, freed, released = (_floats(column) for column in (result.start, result.end, result.freed, result.released))
@@ -98,7 +98,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class ResourceUse:
-    """capacity_percent: of what all instances could have moved in the time."""
+    """capacity_percent: of the bytes that all instances could have moved in the time."""
 
     name: str
     instances: int
@@ -192,7 +192,7 @@ def _resources(timeline: Timeline) -> Iterator[ResourceUse]:
 
 
 def _bounds(timeline: Timeline) -> Iterator[tuple[float, str]]:
-    """(cycles, what is busy so long): every unit instance and every resource instance."""
+    """(cycles, the instance that is busy so long): every unit instance and every resource instance."""
     program, ports = timeline.program, timeline.costs.ports
     work = timeline.result.end - timeline.result.start - timeline.contended
     busy = np.bincount(program.queue, work, program.queues)

@@ -93,7 +93,7 @@ class Built:
 def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Path) -> Built:
     """machines: the first choice first. stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it.
 
-    Raises UserError E0001 for what is missing, E11xx for a bundle that cannot be read.
+    Raises UserError E0001 for missing files, E11xx for a bundle that cannot be read.
     """
     partitioned = read_stage(stage_files(stages)[-1])
     return Built(load_backends(machines), file, stages, integer_stage(stages), partitioned, read_bundle(bundle), str(bundle))
@@ -124,7 +124,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class ProgramUnderTest:
-    """listing: of each instruction, what it is for, for a reader. origins: the same by numbers. constants: bytes by segment.
+    """listing: the purpose of each instruction, for a reader. origins: the same by numbers. constants: bytes by segment.
 
     order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own;
     of a copy of the program, only its own.
@@ -147,7 +147,7 @@ class ProgramUnderTest:
 
     @property
     def rooms(self) -> "tuple[ProgramUnderTest, ...]":
-        """By copy of the program, what is its own: its instructions, and its room in memory."""
+        """By copy of the program: its instructions, and its room in memory."""
         held = self.map
         copy = self.program.stream[self.order] // held.streams
         return tuple(replace(self, map=held.room(room), order=self.order[copy == room]) for room in range(held.rooms)) if held.rooms > 1 else (self,)
@@ -177,7 +177,7 @@ class ProgramUnderTest:
         return start
 
     def stored(self, state: State, tensor: str) -> Bytes:
-        """The buffer of a tensor as it stands in its memory, what lies beside the tensor included."""
+        """The buffer of a tensor as it stands in its memory, bytes beside the tensor included."""
         return self.map.buffer(state, tensor)
 
     def result(self, state: State, tensor: str) -> Array:

@@ -82,7 +82,7 @@ def _differing(one: Any, other: Any) -> int:
 def distant(expected: Array, found: Array, tolerance: Tolerance | None, moves: Array | float = 0.0) -> NDArray[np.bool_]:
     """The elements of `found` that may not be as they are; without a tolerance those whose bytes differ. Of the shape of `expected`.
 
-    All of them where `found` has another shape or type. moves: how far expected elements move with the last bits of what they are computed from (see
+    All of them where `found` has another shape or type. moves: how far expected elements move with the last bits of their inputs (see
     `moves_of`); LAST_BITS times as much is allowed beside the tolerance.
     """
     if expected.shape != found.shape or expected.dtype != found.dtype:
@@ -103,7 +103,7 @@ def nudged(array: Array) -> Array:
 
 
 def moves_of(expected: Array, moved: Array) -> Array:
-    """How far results move when what they are computed from is `nudged`: nearer no order of sums can promise to be. 0 where it says nothing.
+    """How far results move when their inputs are `nudged`: nearer no order of sums can promise to be. 0 where it says nothing.
 
     Of a row the largest: a single element may stay where it is by chance.
     """

@@ -70,7 +70,7 @@ def _maker(machine: Machine, kernels: Mapping[str, Kernel], kinds: Kinds, wanted
 
 
 def _extents(kind: OperationKind, wanted: Picture) -> dict[str, int]:
-    """Extents of the operands for such a result: what is reduced is single, and windows do not move."""
+    """Extents of the operands for such a result: reduced axes are 1, and windows do not move."""
     found = {**{extent: 1 for operand in kind.operands for extent in operand.extents}, **kind.defaults}
     axes, data = PICTURE_AXES[len(kind.result.axes)], kind.operand[kind.data[0]]
     for axis, extent in zip(axes, kind.result.extents, strict=True):
@@ -80,7 +80,7 @@ def _extents(kind: OperationKind, wanted: Picture) -> dict[str, int]:
 
 
 def _region(problem: Problem, makers: Sequence[Operation]) -> Region | None:
-    """The makers, each of its own inputs, and the operation that takes what they make."""
+    """The makers, each of its own inputs, and the operation that takes their results."""
     tensors, bound = dict[str, Shape](), list[Bound]()
     for number, (maker, _) in enumerate(zip(makers, problem.kernel.passed, strict=False)):
         own = {name: f"{name}{number}" for name in maker.kind.data}

@@ -202,8 +202,8 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
     """samples: by input, [count, *shape]; as many are used as `compared_images` says, and where a run takes more than there are,
     those again from the first on.
 
-    Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute what the file does, E11xx for a bundle
-    that is not this model's, E05xx for a deadlock, E07xx for what an engine refuses.
+    Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute the same as the file, E11xx for a bundle
+    that is not this model's, E05xx for a deadlock, E07xx where an engine refuses the program.
     """
     runs = (region.images for region in built.bundle.manifest.regions)
     count = compared_images(_macs(built.floating), lcm(*(machine.lockstep for machine in built.machines.values()), *runs), sample_count(samples))

@@ -162,7 +162,7 @@ class OnChipReader:
         return {entry.operation for group in self.stored.schedule.groups if len(group.operations) > 1 for entry in group.operations}
 
     def copy(self, state: State, piece: Piece, known: State | None = None) -> State:
-        """A state in whose DRAM the piece stands beside what is known, out of a state of the real program, which stays as it is."""
+        """A state in whose DRAM the piece stands beside the known tensors, out of a state of the real program, which stays as it is."""
         chosen = with_latches(self.stored.program, piece.stores)
         beside = self._beside(state, piece.tensor, chosen, known)
         engine_named("fast")(self.stored.program, beside, chosen)
@@ -225,8 +225,8 @@ class OnChipReader:
 
 
 def with_latches(program: Program, chosen: Ints) -> Ints:
-    """The chosen instructions, ascending, and of those that only set a register the last one before each: a program leaves out those that set what a
-    register holds already, so that a part of it may lack them."""
+    """The chosen instructions, ascending, and of those that only set a register the last one before each: a program leaves out those that set a
+    register to its present value, so that a part of it may lack them."""
     machine, found = program.machine, [chosen]
     for name in sorted(repeatable(machine)):
         latches = program.kind == next(number for number, each in enumerate(machine.instructions) if each.name == name)
@@ -265,7 +265,7 @@ def _part_of(region: Region, tensor: str, whole: str) -> bool:
 
 
 def _source(engine: Reference, index: int, state: State, memory: str, byte: int) -> Element | None:
-    """The element on chip that the instruction copies to a byte of DRAM: what it reads last before it writes there."""
+    """The element on chip that the instruction copies to a byte of DRAM: its last read before that write."""
     pending: list[Element] = []
     found: list[Element] = []
 
@@ -286,7 +286,7 @@ Beside = dict[str, State]
 
 @dataclass(frozen=True)
 class TensorReader:
-    """peek: for what never reaches DRAM; None where everything does."""
+    """peek: for tensors that never reach DRAM; None where all do."""
 
     tested: ProgramUnderTest
     peek: OnChipReader | None = None

@@ -39,7 +39,7 @@ Bytes = NDArray[np.uint8]
 
 
 def touched(memory: Bytes) -> list[tuple[int, int]]:
-    """Ranges [start, stop) of a state's memory, instances end to end, ascending: what lies outside is zero, as it was made.
+    """Ranges [start, stop) of a state's memory, instances end to end, ascending: all other bytes are zero, as they were made.
 
     All of it where the system does not tell.
     """
@@ -90,7 +90,7 @@ class Written:
 
 
 def recompute(program: Program, state: State, index: int, elements: int | None = None, seed: int = 0) -> tuple[Written, ...]:
-    """Executes instruction `index` on `state`, which stays as it is: what it writes, in order of place.
+    """Executes instruction `index` on `state`, which stays as it is: the written elements, in order of place.
 
     elements: only so many, drawn with `seed`; the others are not computed. Raises UserError E07xx as the engine does.
     """
@@ -109,7 +109,7 @@ def disagreements(state: State, written: Sequence[Written]) -> tuple[Written, ..
 
 
 class _Journal:
-    """Keeps what elements and registers held, to put it back."""
+    """Keeps the contents of elements and registers, to put them back."""
 
     def __init__(self, state: State) -> None:
         self.state, self.registers = state, replace(state, memories={}).copy()
@@ -166,7 +166,7 @@ def _recompute_some(program: Program, state: State, index: int, journal: _Journa
 
 @functools.lru_cache(maxsize=256)
 def _actions(key: MachineKey, name: str) -> tuple[Action, Action]:
-    """Following an instruction's addresses, and executing what writes the chosen granules; made once for each Machine object."""
+    """Following an instruction's addresses, and executing the writers of the chosen granules; made once for each Machine object."""
     semantics = machine_semantics(key.machine)[name]
     return _Addresses(key.machine, semantics).body(), _Chosen(key.machine, semantics).body()
 
@@ -215,7 +215,7 @@ def _matters(stmt: ir.Stmt, semantics: ir.Semantics) -> bool:
 
 @dataclass(frozen=True)
 class _Chosen(Statements):
-    """Executes what writes a chosen granule, and leaves out other iterations and the replicas that only write others."""
+    """Executes the writers of chosen granules, and leaves out other iterations and the replicas that only write others."""
 
     def _for(self, stmt: ir.For) -> Action:
         if not _independent(stmt):
@@ -253,7 +253,7 @@ def _independent(stmt: ir.For) -> bool:
 class SampleSize:
     """How much the reference engine executes again. instructions: of a large program, each kind at least once; elements: of each of them.
 
-    whole: a program that moves at most so many bytes, on chip and off, is executed as a whole. seed: of what is drawn.
+    whole: a program that moves at most so many bytes, on chip and off, is executed as a whole. seed: of the draw.
     """
 
     instructions: int = 24
@@ -271,7 +271,7 @@ def sample_reference(
 ) -> Sampled:
     """order: in which instructions run one by one. state: makes a new state as it stands before the program.
 
-    Raises UserError E07xx for what an engine refuses."""
+    Raises UserError E07xx where an engine refuses the program."""
     traffic = int(prints.traffic_read.sum() + prints.traffic_written.sum())
     if traffic <= size.whole:
         return _whole(program, order, state)

@@ -79,7 +79,7 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
 
     expected: int8 tensors of the integer network by name, [images, ...] for any whole number of runs; only the first of them is also run in the
     orders of the units and sampled by the reference engine. peek: for tensors on chip.
-    Raises UserError E05xx for a deadlock and E07xx for what an engine refuses; races and bad addresses are in the verdict.
+    Raises UserError E05xx for a deadlock and E07xx where an engine refuses the program; races and bad addresses are in the verdict.
     """
     wanted = split_runs(tested.region, expected)
     runs = [wanted[first : first + tested.map.rooms] for first in range(0, len(wanted), tested.map.rooms)]
@@ -128,7 +128,7 @@ def _checked(tested: ProgramUnderTest, state: State) -> tuple[Checked, tuple[str
 
 @dataclass(frozen=True)
 class _Comparing:
-    """A copy of the program in a run. wanted: what the tensors should hold, in the region's shapes. number: how many copies ran before it, in all
+    """A copy of the program in a run. wanted: the expected tensors, in the region's shapes. number: how many copies ran before it, in all
     runs."""
 
     readings: TensorReader

@@ -16,9 +16,9 @@ Coordinates = tuple[int, ...]
 
 @dataclass(frozen=True)
 class LastWriter:
-    """The last instruction that wrote an element. index: in the program. label: what the listing says of it. place: where it wrote.
+    """The last instruction that wrote an element. index: in the program. label: its comment in the listing. place: where it wrote.
 
-    before: what it copied or computed from: the last instruction that wrote what it reads on chip, the one before that, and so on.
+    before: the chain of its sources: the last instruction that wrote the data it reads on chip, the one before that, and so on.
     """
 
     index: int
@@ -30,7 +30,7 @@ class LastWriter:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element of a tensor that is not what the integer network says. coordinates: image, channel, row, column.
+    """The first element of a tensor that differs from the integer network. coordinates: image, channel, row, column.
 
     differing: how many elements of the tensor differ. writer: None where no instruction wrote the element.
     nodes: of the ONNX graph that the operation stands for.
@@ -63,7 +63,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Engines that leave different bytes behind. instruction: what the engines executed last, empty after a whole program."""
+    """Engines that leave different bytes behind. instruction: the last one that the engines executed, empty after a whole program."""
 
     instruction: str
     label: str
@@ -84,7 +84,8 @@ class Sampled:
 
 @dataclass(frozen=True)
 class RegionVerdict:
-    """One region on the machine. hazards: what the checks before the run refuse (races, bad addresses); warnings: what they only tell.
+    """One region on the machine. hazards: findings for which the checks before the run refuse the program (races, bad addresses); warnings: the
+    others.
 
     unseen: tensors that were not compared, each with the reason. ordered: whether runs in orders in which the units
     may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.

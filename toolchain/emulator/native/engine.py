@@ -56,7 +56,7 @@ def prepare(machine: Machine, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 @functools.lru_cache(maxsize=128)
 def _digest(key: MachineKey) -> str:
-    """Of all that the engine's text follows from: what the machine says, and the code that writes it."""
+    """Digest of the sources of the engine's text: the machine's description and the code that writes the text."""
     return " ".join([notes_hash(key.machine), *_writers()])
 
 

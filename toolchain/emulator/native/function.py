@@ -16,7 +16,7 @@ from toolchain.spec.model import Machine, Memory, ScalarType, View
 class Function:
     """The C function of one instruction while it is written.
 
-    fields, registers: what the text has used so far. apart: replicas run one after the other through the whole instruction,
+    fields, registers: those used by the text so far. apart: replicas run one after the other through the whole instruction,
     because a name or a path differs between them; otherwise each statement loops over them. chains: loops whose work is counted together.
     """
 

@@ -1,4 +1,4 @@
-"""The data side of a statement: every lane of an element or a temporary, with what all lanes share computed before them."""
+"""The data side of a statement: every lane of an element or a temporary, with the parts that all lanes share computed first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -109,7 +109,7 @@ class LaneWriter(CWriter):
         return self._arithmetic(f"({test} ? @{a.text} : @{b.text})", a.range.join(b.range), self._width(a, b), e)
 
     def _logic(self, op: str, values: tuple[Expr, ...]) -> list[str]:
-        """Operands in order; what a scalar one rules out is not touched by those after it."""
+        """Operands in order; lanes that a scalar operand rules out are not touched by later ones."""
         texts, writer = list[str](), self
         for value in values:
             text = writer.truth(value)

@@ -240,7 +240,7 @@ SLOT = 3
 
 
 def distinct_lines(function: Function, c: Contraction, lets: list[ir.Let]) -> list[str]:
-    """C that sets tw_apart by following every store behind the sums once, without data. lets: what their addresses need."""
+    """C that sets tw_apart by following every store behind the sums once, without data. lets: the assignments that their addresses need."""
     stores = [s for s in statements(c.after) if isinstance(s, ir.Store)]
     if not stores:
         return ["const int tw_apart = 1;"]
@@ -284,7 +284,7 @@ def _unmarked(function: Function, c: Contraction, factor: ir.Access, step: int) 
 
 
 def _reads_others(c: Contraction, stores: list[ir.Store]) -> bool:
-    """Whether the statements around the sums read what is stored at another place than where they store it."""
+    """Whether the statements around the sums read stored elements at another place than where they store them."""
     own = [replace(s.access, number=0) for s in stores]
     values = [s.value for s in statements((*c.before, *c.after)) if isinstance(s, ir.SetTemp | ir.Store)]
     loads = [e.access for value in values for e in ex.walk(value) if isinstance(e, ir.Load)]

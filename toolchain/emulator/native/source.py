@@ -1,7 +1,4 @@
-"""The C text of a whole machine: one function an instruction, put into the engine's template.
-
-Chooses the matrix products of a machine that get fast C, and collects the functions they need.
-"""
+"""The C text of a whole machine: one function an instruction, put into the engine's template; matrix products get fast C."""
 
 import functools
 from collections.abc import Callable, Mapping

@@ -265,7 +265,7 @@ class _Writer:
         return [f"for (int tw_r = 0; tw_r < {self.function.replicas}; tw_r++) memcpy({a}, {b}, {self.f.sums * 4});"]
 
     def _block(self) -> list[str]:
-        """One block of pixels for all groups at hand, then what follows the sums."""
+        """One block of pixels for all groups at hand, then the statements after the sums."""
         f, replicas = self.f, self.function.replicas
         each = ["for (int tw_q = 0; tw_q < tw_last; tw_q++) for (int tw_g = 0; tw_g < tw_some; tw_g++) {", *self._set_pixels("tw_p + tw_q")]
         each += self._set_groups("tw_group + tw_g")

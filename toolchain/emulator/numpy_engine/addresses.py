@@ -1,6 +1,6 @@
-"""Addresses of an access: positions in a memory's instances laid end to end, bounds checked.
+"""The address phase: scalar expressions of fields, loop variables, registers and control memories, and the positions of an access.
 
-Scalar expressions: the address phase. Fields, loop variables, registers, control memories.
+Positions count over a memory's instances laid end to end; bounds are checked.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,8 @@
 """Sums of products as exact matrix products.
 
 `sum over c of A[..][.., c] * B[..][.., c]`: a loop axis on which only A's address depends counts rows, one of B only
-counts columns, one of both is a batch, and one the result does not keep is summed with the lanes.
-
-One factor of a matrix product: elements gathered and laid out as a matrix.
+counts columns, one of both is a batch, and one the result does not keep is summed with the lanes. The elements of each
+factor are gathered and laid out as a matrix.
 """
 
 import math
@@ -28,7 +27,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """at: [batch, rows, sum], counted from `low`; `high` - `low` elements hold them all. mask: what takes part; None is all."""
+    """at: [batch, rows, sum], counted from `low`; `high` - `low` elements hold them all. mask: the positions that take part; None is all."""
 
     at: Ints
     low: int
@@ -113,7 +112,7 @@ class Operands:
         return Operands(take(self.a), take(self.b), None if self.mask is None else take(self.mask))
 
     def stacked(self, axis: int, groups: list[Ints]) -> "Operands | None":
-        """Groups of iterations of one axis side by side: the axis counts groups, a new last axis what is in one.
+        """Groups of iterations of one axis side by side: the axis counts groups, a new last axis the iterations in one.
 
         None unless all groups are as long and use the same elements of one factor, so that they are one product.
         """

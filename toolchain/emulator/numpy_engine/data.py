@@ -1,7 +1,4 @@
-"""Data expressions: lanes of elements and temporaries, reductions over lanes.
-
-Whole elements copied as they are stored.
-"""
+"""Data expressions: lanes of elements and temporaries, reductions over lanes, and whole elements copied as they are stored."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """Runs programs: each instruction's semantics become functions once for a machine.
 
-Does again what an instruction did before: the address phase is known, the data is not.
+An instruction that was met before runs again from its recorded steps: its addresses are known, its data is not.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 
 PER_STEP = 128
-"""Array elements that keeping a step takes, what its address phase gave aside."""
+"""Array elements that keeping a step takes, the results of its address phase aside."""
 
 
 class Replay:
@@ -38,7 +38,7 @@ class Replay:
                 frame.temps, frame.transaction = [], None
 
     def run(self, session: Session) -> None:
-        """Executes the steps. They do not fail: what data may do is proved when a machine is read (toolchain/isa/semantics/ranges.py)."""
+        """Executes the steps. They do not fail: the effects of data are proved when a machine is read (toolchain/isa/semantics/ranges.py)."""
         temps: list[Value] = [None] * self.temps
         for part, at_once in self.parts:
             transaction = None if at_once else Transaction(0, watching=False)
@@ -51,7 +51,7 @@ class Replay:
 
 
 def _size(part: Part) -> int:
-    """Array elements of what only these steps hold."""
+    """Array elements that only these steps hold."""
     held = [value for _, frame, _ in part.steps if frame.keys is None for value in (*frame.names, frame.mask)]
     return PER_STEP * len(part.steps) + sum(getattr(value, "size", 0) for value in held)
 
@@ -65,7 +65,7 @@ def run(program: Program, state: State, order: Ints) -> None:
 
 
 class Compiled:
-    """One kind of instruction. met: the keys of what was executed; replays: by key, the steps of what was executed more than once."""
+    """One kind of instruction. met: the keys of executed instructions; replays: by key, the steps of those executed more than once."""
 
     def __init__(self, statements: Statements, kept: Kept) -> None:
         self.action = statements.compile()
@@ -90,7 +90,7 @@ class Compiled:
             self.replays[key] = replay
 
     def _walk(self, session: Session, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
-        """Through loops and branches; what is met for the second time is noted, as most of what is met twice is met again."""
+        """Through loops and branches; an instruction met for the second time is recorded, as most of those are met again."""
         frame = Frame(session, self.axes, stream, fields, place)
         frame.keys = self.keys.start()
         frame.keys[self.everything] = key

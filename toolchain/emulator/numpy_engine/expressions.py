@@ -109,7 +109,7 @@ def ceil_log(value: Value) -> Value:
 
 
 def uniform(value: Value) -> Value:
-    """An int when every entry is the same: what does not vary must not take part in broadcasting."""
+    """An int when every entry is the same: constants must not take part in broadcasting."""
     if is_int(value):
         return value
     first = value.item(0)
@@ -194,7 +194,7 @@ class Expressions(ABC):
         return logic
 
     def narrow_to(self, f: Frame, condition: Value) -> None:
-        """Only the iterations that meet the condition take part in what follows."""
+        """Only the iterations that meet the condition take part from here on."""
         f.mask = f.taking_part(condition)
 
     def _unary(self, op: str, inner: Run) -> Run:

@@ -82,9 +82,9 @@ class Frame:
 
     fields: values in the order of the instruction's fields. places: the index at each topology level. names, temps: by slot.
     mask: bool scalar, the iterations that take part; None is all. lazy: bool data, the lanes whose value is wanted; None is all.
-    keys: what the address phase is remembered by (memory.Keys); None while loops are split. extents: size of each loop axis
+    keys: the address phase's keys in memory (memory.Keys); None while loops are split. extents: size of each loop axis
     in use, else 1. times[d]: when, counted over the outer d loops, the current iterations run.
-    recorder: what notes the steps, if they are wanted. memo: what a recorded step knows of its address phase, else None.
+    recorder: notes the steps, if they are wanted. memo: results of a recorded step's address phase, else None.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ MOST_STEPS = 256
 
 @dataclass(slots=True)
 class Part:
-    """Steps whose iterations run together: (what to do, the frame to do it in, whether it writes). Writes wait until the last step."""
+    """Steps whose iterations run together: (action, frame, whether it writes). Writes wait until the last step."""
 
     steps: list[tuple[Callable[[Frame], None], Frame, bool]] = field(default_factory=list[tuple[Callable[[Frame], None], Frame, bool]])
 

@@ -1,7 +1,4 @@
-"""Assignments to temporaries, with the sums and extremes that loops gather in them.
-
-How a value is kept: wrapped, saturated, or refused when it does not fit.
-"""
+"""Assignments to temporaries, with the sums and extremes that loops gather in them; values wrap, saturate or are refused."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +20,7 @@ Fit = Callable[[Frame, Value], Value]
 
 
 def narrowed(kind: ScalarType, overflow: str, e: Expr | None, name: str) -> Fit:
-    """The function that makes data fit a type. e: what the data comes from, if that tells; name: for E0705."""
+    """The function that makes data fit a type. e: the expression of the data, if its range is known; name: for E0705."""
     if e is not None and fits(e, kind):
         return lambda _, value: value
     if overflow == "wrap":

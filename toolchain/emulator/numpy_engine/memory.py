@@ -1,4 +1,4 @@
-"""Remembers what an instruction's address phase gave, for the next instruction of the same kind.
+"""Remembers the results of an instruction's address phase for the next instruction of the same kind.
 
 A part of the address phase depends on some fields, and perhaps on registers and control memories: while those are
 equal it gives the same again. Programs repeat themselves tile after tile, and are run more than once.
@@ -22,7 +22,7 @@ ENTRY = 16
 """The cost of keeping an entry, in array elements."""
 
 KEYS = 4096
-"""So many different values of what is needed are told apart at once."""
+"""Different values of the needed fields and contents that are told apart at once."""
 
 MISSING = object()
 
@@ -33,7 +33,7 @@ def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], Any]:
 
 
 class Kept:
-    """Counts what is kept for one machine; when it is too much everything is dropped."""
+    """Counts the elements kept for one machine; when they are too many, all are dropped."""
 
     def __init__(self) -> None:
         self._elements = 0
@@ -92,7 +92,7 @@ class Keys:
         return found
 
     def remember(self, needs: Needs, compute: Callable[[Frame], Any], size: Callable[[Any], int] = np.size) -> Callable[[Frame], Any]:
-        """The function, not computed again while what it needs is as it was. size: array elements that keeping a result takes."""
+        """The function, not computed again while its inputs are as they were. size: array elements that keeping a result takes."""
         recall, site = self._recalled(self.number(needs), compute, size), next(self._sites)
 
         def remembered(f: Frame) -> Any:

@@ -1,9 +1,8 @@
-"""One program on one state: what compiled instructions are bound to while they run.
+"""One program on one state, to which compiled instructions are bound while they run.
 
-Numbers for what registers and control memories hold: equal numbers, equal contents.
-
-What an address phase gave is remembered by these numbers, so it is found again when a program comes back to the same
-micro-ops or the same latched fields, in this run or in the next.
+Contents of registers and control memories have numbers: equal numbers, equal contents. Results of an address phase are
+remembered by these numbers, so they are found again when a program comes back to the same micro-ops or the same latched
+fields, in this run or in the next.
 """
 
 import itertools
@@ -17,7 +16,7 @@ from toolchain.isa.program import Program
 from toolchain.spec.arrays import Array
 
 LARGEST = 1 << 16
-"""Bytes of a memory whose contents are compared; what a larger one holds is new whenever it was written."""
+"""Bytes of a memory whose contents are compared; the contents of a larger one are new whenever it was written."""
 
 KNOWN = 256
 """Contents of one memory that are told apart at once."""
@@ -35,7 +34,7 @@ class Contents:
         return next(self._numbers)
 
     def number(self, name: str, parts: tuple[bytes, ...]) -> int:
-        """The number of what a memory holds. Numbers that are forgotten are not given again."""
+        """The number of a memory's contents. Numbers that are forgotten are not given again."""
         known = self._known.setdefault(name, {})
         found = known.get(parts)
         if found is None:

@@ -113,7 +113,7 @@ class Statements:
         return Site(order, self._path, memory.name, size, step, memory.kind == "ring" and step != size)
 
     def _watch(self, access: ir.Access, find: Address) -> Address:
-        """Notes what is read from a memory that the instruction writes."""
+        """Notes reads of a memory that the instruction writes."""
         if access.view.memory not in self._written:
             return find
         site = self._site(access, self._order)
@@ -170,7 +170,7 @@ def _step(action: Action, writes: bool) -> Action:
 
 
 def replicas_meet(machine: Machine, stmt: ir.Store, axes: Axes) -> bool:
-    """Whether a lockstep replica may read what the one before it wrote in the same statement: only one after the other is exact."""
+    """Whether a lockstep replica may read an element that the one before it wrote in the same statement: only one after the other is exact."""
     shared = machine.memory[stmt.access.view.memory]
     levels = {level.name for level in axes.replicas} - {level.name for level in scope_levels(machine, shared.scope)}
     parts = (stmt.value, *addresses(stmt.access))

@@ -116,7 +116,7 @@ class Storage:
         return scatter
 
     def _telling(self, name: str, write: Writer) -> Writer:
-        """A control memory's contents have changed: what was remembered of them does not hold."""
+        """A control memory's contents have changed: remembered results do not hold."""
 
         def telling(f: Frame, at: Value, data: Bytes) -> None:
             write(f, at, data)

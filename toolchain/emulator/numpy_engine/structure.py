@@ -1,9 +1,8 @@
-"""The parts of an instruction that must run iteration by iteration, and where values live.
+"""The parts of an instruction that must run iteration by iteration, where values live, and the dependencies of its address phase.
 
 A loop may become an array axis unless a value passes from one of its iterations to the next, other than through
-memory (transactions see to that) or as a sum, maximum or minimum gathered in a temporary.
-
-Dependencies of each part of an instruction's address phase: fields, registers and control memories.
+memory (transactions see to that) or as a sum, maximum or minimum gathered in a temporary. A part of the address phase
+depends on fields, registers and control memories.
 """
 
 from collections.abc import Iterator
@@ -90,7 +89,7 @@ class Reads:
 
 
 class Dependencies:
-    """here: what the loops and branches around the current place need."""
+    """here: needs of the loops and branches around the current place."""
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -197,7 +196,7 @@ def home(found: list[Occurrence]) -> Path:
 
 
 def gathering(stmt: ir.SetTemp, kind: ir.TempType) -> tuple[str, Expr]:
-    """The operation that gathers into the temporary in any order, and what is gathered; or an empty string and the value."""
+    """The operation that gathers into the temporary in any order, and the gathered value; or an empty string and the value."""
     if any(isinstance(e, ir.Temp) and e.name == stmt.name for e in nodes(stmt.value)):
         return _running(stmt, kind.overflow)
     if stmt.accumulate:

@@ -1,7 +1,7 @@
 """Iterations that run together as if one after the other: writes wait, and stand only if no iteration needed another's.
 
 Every access of a memory that the instruction also writes is noted with the iterations it belongs to. A read conflicts
-when an iteration before it wrote what it reads, two writes when the later statement's come first.
+when an iteration before it wrote the same element, two writes when the later statement's come first.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FEW = 96
 @dataclass(frozen=True, slots=True)
 class Site:
     """A place in the text. order: its rank, reads of a statement before its write. path: the loops around it.
-    turns: an element may go on at the other end of a ring: positions do not tell what it touches."""
+    turns: an element may go on at the other end of a ring: positions do not tell its bytes."""
 
     order: int
     path: tuple[str, ...]
@@ -56,7 +56,7 @@ class Transaction:
             self.notes.append(Note(site, kind, at, tuple(times), mask))
 
     def commit(self) -> None:
-        """Writes what waits, in text order."""
+        """Performs the waiting writes, in text order."""
         for write in self.waiting:
             write()
 
@@ -124,7 +124,7 @@ class Transaction:
         return bool(((ends[1] >= 0) & (ends[0] > ends[1])).any())
 
     def _flat(self, note: Note, unit: int, depth: int, last: bool) -> tuple[Ints, Ints]:
-        """The units a note touches, each with its last or first time over what it does not depend on."""
+        """The units a note touches, each with its last or first time over the loops it does not depend on."""
         at, when = np.asarray(note.at), np.asarray(note.times[depth])
         at, when = (x.reshape((1,) * (self.loops - x.ndim) + x.shape) for x in (at, when))
         for axis in range(self.loops):

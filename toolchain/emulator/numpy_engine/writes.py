@@ -1,7 +1,4 @@
-"""Stores: what is written where, at once or when the transaction ends.
-
-Elements that `+=` adds to, each once, and the matrix products that give the addends.
-"""
+"""Stores, carried out at once or when the transaction ends; additions to elements, each once, as matrix products where they are."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +29,7 @@ class Target:
     number: Value
 
     def rows(self, rows: Value) -> Value:
-        """[*loops, scalars] -> [n, scalars], what belongs to one position added up."""
+        """[*loops, scalars] -> [n, scalars], scalars of one position added up."""
         if is_int(self.at):
             return rows
         flat = rows.reshape(-1, rows.shape[-1]) if self.taken is None else rows[self.taken]

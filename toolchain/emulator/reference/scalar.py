@@ -79,7 +79,7 @@ def value_of(e: Expr) -> Value:
 
 
 def _logic(e: ex.Logic) -> Value:
-    """Lazy; but what data leaves out is read all the same, because addresses do not depend on data."""
+    """Lazy; but operands that data leaves out are read all the same, because addresses do not depend on data."""
     parts, conjunction = [value_of(v) for v in e.values], e.op == "and"
     if not holds_data(e):
         return (lambda frame: int(all(p(frame) for p in parts))) if conjunction else (lambda frame: int(any(p(frame) for p in parts)))
