@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.state import State, new_state
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode, offsets
 from toolchain.isa.checks import build_program
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode, offsets
 from toolchain.isa.program import Program
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

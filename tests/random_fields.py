@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.coded_machine import coded_machine
-from toolchain.isa.binary.encode import encode_streams
-from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program, violations
+from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from toolchain.analysis.state import Element, State, new_state, read_bytes, write_bytes
 from toolchain.emulator.reference.engine import Listener, Reference
-from toolchain.isa.binary.encode import encode_streams
-from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program, violations
+from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from hypothesis import strategies as st
 
-from toolchain.isa.program import Ints
-from toolchain.isa.queue_table import QueueTable, queue_table
+from toolchain.isa.program import Ints, QueueTable, queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, Coupled, Moves, SyncTokens
 
 

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.random_fields import random_program
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode_program
 from toolchain.spec.errors import Source
 from toolchain.spec.evaluate import align
 from toolchain.spec.load import list_targets, load_machine

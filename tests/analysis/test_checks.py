@@ -16,8 +16,8 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode
 from toolchain.isa.program import Program
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Diagnostic, Source, UserError

@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 from toolchain.analysis import compile as native
-from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.isa.c_source import HELPERS
 from toolchain.spec.errors import UserError
 
 

@@ -19,11 +19,10 @@ from toolchain.analysis.interlock import held_instructions, program_tokens
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import reference
-from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
+from toolchain.isa.encode import encode_streams
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Program
-from toolchain.isa.queue_table import program_queues
+from toolchain.isa.program import Program, program_queues
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Interlock, Machine
 from toolchain.timing.cost import Costs, Ports

@@ -8,7 +8,7 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.vector import footprints
 from toolchain.isa.program import Program

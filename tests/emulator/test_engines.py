@@ -20,8 +20,7 @@ from toolchain.analysis.races import Timeline, hazards, relevant
 from toolchain.analysis.state import State
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import queue_table
+from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
 

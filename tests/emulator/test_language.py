@@ -11,7 +11,7 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError

@@ -13,7 +13,7 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import numpy_engine, reference
 from toolchain.emulator.numpy_engine import run
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

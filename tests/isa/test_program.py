@@ -1,11 +1,14 @@
-"""Programs name their instructions and know each stream's place."""
+"""Programs name their instructions, know each stream's place and the queues in which instructions stand."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.coded_machine import coded_machine
+from tests.token_machine import program, token_machine
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.program import stream_index
+from toolchain.isa.program import program_queues, queue_table, stream_index
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 
@@ -34,3 +37,20 @@ def test_the_outer_level_varies_slowest() -> None:
     assert stream_index(machine, "core", streams).tolist() == [s % 8 for s in range(32)]
     with pytest.raises(KeyError):
         stream_index(machine, "device", streams)
+
+
+def test_instructions_stand_in_their_queues_in_order() -> None:
+    table = queue_table(np.array([2, 0, 2, 2, 0]), 4)
+    assert [table.item[a:b].tolist() for a, b in zip(table.start[:-1], table.start[1:], strict=True)] == [[1, 4], [], [0, 2, 3], []]
+    assert table.position.tolist() == [0, 0, 1, 2, 1]
+    assert table.first.tolist() == [0, 5]
+
+
+def test_streams_and_depths_are_the_machines() -> None:
+    machine = token_machine(topology="topology: {core: {count: 2, streams: true}}\n")
+    short = replace(machine, units=tuple(replace(u, depth=3 if u.name == "b" else None) for u in machine.units))
+    table = program_queues(program(short, [{"unit": 0}, {"unit": 2}], [{"unit": 1}]))
+    assert table.stream.tolist() == [0, 0, 0, 1, 1, 1]
+    assert table.room.tolist() == [-1, 3, -1, -1, 3, -1]
+    assert table.first.tolist() == [0, 2, 3]
+    assert table.queue.tolist() == [0, 2, 4]

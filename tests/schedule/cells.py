@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from toolchain.analysis.state import State, new_state
-from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
+from toolchain.isa.encode import encode_streams
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine

@@ -12,10 +12,9 @@ from toolchain.analysis.order import issue_order, leftovers
 from toolchain.analysis.races import UNWRITTEN, Timeline, find_hazards
 from toolchain.analysis.state import State
 from toolchain.emulator import reference
-from toolchain.isa.binary.encode import encode_streams
 from toolchain.isa.checks import build_program
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import queue_table
+from toolchain.isa.encode import encode_streams
+from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.rewrite import without_tokens

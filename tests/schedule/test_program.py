@@ -5,7 +5,7 @@ import numpy as np
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
-from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.encode import encode_program
 from toolchain.schedule import emit, program
 from toolchain.schedule.compile_region import compile_region, plan_region
 from toolchain.schedule.dram_allocation import PlacedRegion

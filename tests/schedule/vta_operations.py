@@ -11,7 +11,7 @@ from tests.operations import made
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.isa.portable import portability
+from toolchain.isa.checks import portability
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile import TimedOperation

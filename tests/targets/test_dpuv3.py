@@ -11,8 +11,8 @@ import pytest
 from tests.target_runs import Array, conv, execute, half_up, random_int8, read, timed, windows
 from toolchain.analysis.state import State
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode_program
 from toolchain.isa.program_file import load_program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

@@ -17,7 +17,7 @@ from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.state import new_state
 from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.queue_table import program_queues
+from toolchain.isa.program import program_queues
 from toolchain.runtime.open_region import region_image
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_text

@@ -14,8 +14,8 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.portable import portability
+from toolchain.isa.checks import portability
+from toolchain.isa.decode import decode
 from toolchain.schedule.compile import compile_operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.target_runs import load_golden, timed
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program_file import load_program
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline

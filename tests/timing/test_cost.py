@@ -15,7 +15,7 @@ from tests.random_tokens import net
 from tests.target_runs import load_golden, timed
 from tests.timing.test_simulate import costs, run
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import find_target, load_machine, load_text
 from toolchain.spec.model import Machine

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.reference.test_engine import GOLDEN, vta_result
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import program_queues
+from toolchain.isa.program import Ints, Program, program_queues
 from toolchain.isa.sync_tokens import sync_tokens
 from toolchain.timing.cost import Costs, ResourcePorts
 from toolchain.timing.simulate import simulate

@@ -16,7 +16,7 @@ import pytest
 from tests.random_programs import random_program
 from tests.target_runs import load_golden, timed
 from tests.token_machine import mask, program, token_machine
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import granules
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline

@@ -9,7 +9,7 @@ import pytest
 from tests.target_runs import load_golden, timed
 from tests.timing.test_trace import small
 from tests.token_machine import mask, program, token_machine
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline

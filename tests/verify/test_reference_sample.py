@@ -16,7 +16,7 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import LARGE, State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.emulator.engines import Engine, engine_named
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -14,15 +14,11 @@ from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order, leftovers
 from toolchain.analysis.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, lost_reads, relevant
 from toolchain.analysis.state import State
-from toolchain.isa.checks import MOST, limited
+from toolchain.isa.checks import MOST, latched_violations, limited, portability
 from toolchain.isa.footprint.footprints import Footprints
-from toolchain.isa.footprint.provenance import Provenance, register_instance
-from toolchain.isa.footprint.registers import register_runs
+from toolchain.isa.footprint.provenance import Provenance, register_instance, register_runs
 from toolchain.isa.footprint.text import fault_diagnostic
-from toolchain.isa.latched_checks import latched_violations
-from toolchain.isa.portable import portability
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import queue_table
+from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import SyncTokens
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.model import Memory

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import queue_table
+from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic
 

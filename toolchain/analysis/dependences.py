@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
 from toolchain.isa.footprint.footprints import Runs, join_runs
-from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.footprint.registers import register_runs
+from toolchain.isa.footprint.provenance import Provenance, register_runs
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.arrays import ranked
 

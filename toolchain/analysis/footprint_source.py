@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from toolchain.isa.c_source.expressions import HELPERS, CValue, CWriter
-from toolchain.isa.c_source.interval import INT64
+from toolchain.isa.c_source import HELPERS, INT64, CValue, CWriter
 from toolchain.isa.footprint.footprints import LONGEST
 from toolchain.isa.footprint.loop_nest import Exists, Nest, instance_of, machine_nests, scheduled
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, free_vars

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolchain.isa.checks import MOST
-from toolchain.isa.footprint.control import ControlContents
-from toolchain.isa.footprint.footprints import Footprints, Runs
+from toolchain.isa.footprint.footprints import Footprints, Runs, element_runs
 from toolchain.isa.footprint.loop_nest import Nest, machine_nests, memories_alike, project
 from toolchain.isa.footprint.pipeline import Steps, pipelined_steps
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import LIMIT, Rows, iterations
-from toolchain.isa.footprint.runs import element_runs
 from toolchain.isa.footprint.text import range_text
+from toolchain.isa.footprint.vector import ControlContents
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.arrays import distinct

@@ -15,8 +15,7 @@ from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Runs, granules
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import queue_table
+from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Coupled, Moves, SyncTokens, rows_of_moves, sync_tokens
 from toolchain.spec.model import Interlock, Machine, Watch
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
 from toolchain.analysis.token_run import TokenRun, run_tokens
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import QueueTable, program_queues
+from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic, UserError, fail
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.isa.program import Ints
-from toolchain.isa.queue_table import QueueTable
+from toolchain.isa.program import Ints, QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens
 
 

@@ -9,7 +9,7 @@ from toolchain.abi.origins import NONE, Origins, StepName, runs_of
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import GraphRegion
 from toolchain.isa.assembly.disassembler import disassemble
-from toolchain.isa.binary.container import write_container
+from toolchain.isa.program_file import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion

@@ -1,16 +1,20 @@
-"""Routes decoded instructions to units and holds them against what the machine says about them."""
+"""Routes decoded instructions to units and holds them against the machine: ranges and constraints of their fields, the checks of
+other implementations (warnings), and constraints on registers, once it is known which instruction's fields each register holds.
+"""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.isa.columns import evaluate_columns, field_leaf
+from toolchain.isa.columns import Leaf, evaluate_columns, field_leaf
+from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program, stream_index
+from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.errors import Diagnostic, UserError, fail
-from toolchain.spec.expr import Const, Expr, Index, Member, Name, walk
+from toolchain.spec.expr import Const, Expr, Index, Member, Name, children, walk
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Constraint, Illegal, Machine
 
@@ -158,3 +162,99 @@ def limited(diagnostics: Sequence[Diagnostic]) -> UserError:
     last = diagnostics[MOST - 1]
     more = Diagnostic(last.code, "there are more errors after this one", place=last.place or (last.span.source.path if last.span else ""))
     return UserError(*diagnostics[:MOST], more)
+
+
+def portability(program: Program) -> tuple[Diagnostic, ...]:
+    """A warning E0412 for each portable check that instructions fail, with the first of them; in the order of the machine file."""
+    found: dict[str, list[Ints]] = {}
+    rules: dict[str, Constraint] = {}
+    for name, rule in program.machine.portable:
+        rules[rule.name] = rule
+        found.setdefault(rule.name, []).append(_failing(program, name, rule))
+    return tuple(_warnings(program, rules, {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}))
+
+
+def _failing(program: Program, name: str, rule: Constraint) -> Ints:
+    """Indices of the instructions of one kind that fail; a check that reads registers is left to who knows them."""
+    kind = next(k for k, i in enumerate(program.machine.instructions) if i.name == name)
+    rows = np.flatnonzero(program.kind == kind)
+    if not len(rows) or reads_registers(rule.that):
+        return np.zeros(0, np.int64)
+    return rows[evaluate_fields(program, kind, rows, rule.that) == 0]
+
+
+def _warnings(program: Program, rules: dict[str, Constraint], failing: dict[str, Ints]) -> Iterator[Diagnostic]:
+    for name, rows in failing.items():
+        if len(rows):
+            more = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+            text = f"{program.label(int(rows[0]))}{more}: {rules[name].message}"
+            yield Diagnostic("E0412", text, hint=f"portable check '{name}'", severity="warning")
+
+
+def latched_violations(provenance: Provenance) -> Iterator[Diagnostic]:
+    """E0404 for every instruction whose latched or host registers break one of its constraints, the first ones of each."""
+    program = provenance.program
+    for kind, constraint in latched_constraints(program.machine):
+        instructions = np.flatnonzero(program.kind == kind)
+        if len(instructions):
+            yield from _broken(provenance, kind, instructions, constraint)
+
+
+def _broken(provenance: Provenance, kind: int, instructions: Ints, constraint: Constraint) -> Iterator[Diagnostic]:
+    program, leaf = provenance.program, register_leaf(provenance, kind, instructions)
+    held = evaluate_columns(constraint.that, leaf, len(instructions), lambda row: program.label(int(instructions[row])))
+    looked_at = _looked_at(constraint.that, program.columns[kind])
+    for row in np.flatnonzero(held == 0)[: MOST + 1].tolist():
+        shown = ", ".join(f"{_spelled(node)} = {int(np.broadcast_to(leaf(node, np.array([row])), 1)[0])}" for node in looked_at)
+        yield Diagnostic("E0404", f"{program.label(int(instructions[row]))}: {constraint.message} ({shown})")
+
+
+def _looked_at(expr: Expr, fields: Container[str]) -> list[Expr]:
+    """The registers and fields that a constraint names, each once, not those inside an index."""
+    match expr:
+        case Member() | Index():
+            return [expr]
+        case Name(id=name):
+            return [expr] if name in fields else []
+        case _:
+            return list(dict.fromkeys(part for child in children(expr) for part in _looked_at(child, fields)))
+
+
+def _spelled(expr: Expr) -> str:
+    match expr:
+        case Member(base=base, name=name):
+            return f"{_spelled(base)}.{name}"
+        case Index(base=base, index=index):
+            return f"{_spelled(base)}[{', '.join(map(_spelled, index))}]"
+        case Name(id=name):
+            return name
+        case Const(value=value):
+            return str(value)
+        case _:
+            return "..."
+
+
+def register_leaf(provenance: Provenance, kind: int, instructions: Ints) -> Leaf:
+    """`register.field`, `register[index].field`, `register[index]` and fields, for instructions of one kind (int64 [n])."""
+    program = provenance.program
+    own = {name: column[program.row[instructions]] for name, column in program.columns[kind].items()}
+    plain = field_leaf(own)
+
+    def leaf(expr: Expr, rows: Ints | None) -> Ints | int:
+        match expr:
+            case Member(base=Name(id=register), name=field):
+                return read(register, Const(0), field, rows)
+            case Member(base=Index(base=Name(id=register), index=(index,)), name=field):
+                return read(register, index, field, rows)
+            case Index(base=Name(id=register), index=(index,)):
+                return read(register, index, "", rows)
+            case _:
+                return plain(expr, rows)
+
+    def read(register: str, index: Expr, field: str, rows: Ints | None) -> Ints:
+        chosen = instructions if rows is None else instructions[rows]
+        every = np.arange(len(instructions)) if rows is None else rows
+        places = evaluate_columns(index, lambda e, some: leaf(e, every if some is None else every[some]), len(chosen))
+        return provenance.read(ir.RegisterRead(register, index, field), chosen, places)
+
+    return leaf

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.isa.assembly.form import TokenError, forms, read_value
-from toolchain.isa.assembly.line import LineReader
-from toolchain.isa.binary.encode import encode_streams
-from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.assembly.form import LineReader, TokenError, forms, read_value
 from toolchain.isa.checks import build_program, refuse, violations
+from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Program
 from toolchain.runtime.device_memory import Buffer, DeviceMemory, QueueDevice, RecordAddress, RecordCache, Records, residency_of
 from toolchain.runtime.explicit_tokens import Command, TokenBook, fenced

@@ -17,7 +17,7 @@ from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.disassembler import write_line
 from toolchain.isa.assembly.form import forms
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import InstructionWriter

@@ -17,9 +17,9 @@ from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine, engine_named
-from toolchain.isa.binary.container import read_container
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.program_file import read_container
 from toolchain.runtime.device import ByteRange, Bytes, Image, LoadedProgram, Ran, check_map, run_in
 from toolchain.runtime.process_device import PAGE
 from toolchain.spec.errors import UserError, fail

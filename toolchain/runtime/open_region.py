@@ -19,8 +19,8 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.compile import load_library
 from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.session import Session, open_session, run_session
-from toolchain.isa.binary.container import read_container
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
+from toolchain.isa.program_file import read_container
 from toolchain.runtime.contents import Bundle, Port, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes, CodeDevice, Device, Image, LoadedProgram, Ran, check_map, run_in
 from toolchain.runtime.process_device import ProcessDevice

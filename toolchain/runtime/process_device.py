@@ -28,7 +28,7 @@ from typing import IO
 import numpy as np
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.isa.binary.container import write_container
+from toolchain.isa.program_file import write_container
 from toolchain.runtime.device import ByteRange, Bytes, Image, Ran, run_in
 from toolchain.spec.errors import UserError, fail
 

@@ -12,8 +12,7 @@ from toolchain.abi.dram_map import StoredTensor
 from toolchain.codegen.generator import FOLDER, render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
-from toolchain.isa.c_source.expressions import C_TYPE, CValue, CWriter, c_constant
-from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, step_of

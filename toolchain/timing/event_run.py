@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from toolchain.analysis.token_run import QueueLists, moves_of, pairs_of
-from toolchain.isa.queue_table import QueueTable
+from toolchain.isa.program import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs
 from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result

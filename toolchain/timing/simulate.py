@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from toolchain.analysis.compile import load_library
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Ints, Program
-from toolchain.isa.queue_table import QueueTable, program_queues
+from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.timing.cost import Costs, instruction_costs
 from toolchain.timing.event_run import run_events

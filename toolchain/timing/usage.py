@@ -9,8 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from toolchain.isa.program import Ints
-from toolchain.isa.queue_table import program_queues
+from toolchain.isa.program import Ints, program_queues
 from toolchain.spec.arrays import distinct
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline

@@ -12,7 +12,7 @@ from tests.random_programs import random_program, random_state
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import native, numpy_engine
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

@@ -10,7 +10,7 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference
 from toolchain.emulator.native.engine import prepare
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

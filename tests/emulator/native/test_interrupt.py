@@ -10,7 +10,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
 from toolchain.emulator import native
 from toolchain.emulator.native.engine import prepare
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 
 LONG = "for i in range(m * m), j in range(64):\n    acc[i % 4][o] += j\none[0] = a\n"
 

@@ -13,10 +13,10 @@ from toolchain.analysis.compile import load_library
 from toolchain.emulator.native.function import new_function
 from toolchain.emulator.native.levels import Factors, Nest, packing_functions
 from toolchain.emulator.native.source import TEMPLATES
-from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.isa.c_source import HELPERS
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.work import MOST_ITERATIONS
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType

@@ -18,8 +18,8 @@ from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, reference
 from toolchain.emulator.native.source import TEMPLATES, engine_source
-from toolchain.isa.binary.decode import decode
 from toolchain.isa.checks import build_program
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import list_targets, load_machine

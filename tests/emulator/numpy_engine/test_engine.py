@@ -14,7 +14,7 @@ from toolchain.analysis.state import State
 from toolchain.emulator import numpy_engine, reference
 from toolchain.emulator.numpy_engine.frame import MOST_STEPS
 from toolchain.emulator.numpy_engine.loops import Loop
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 
 PRODUCTS = "for i in range(n), j in range(3):\n    acc[(i + b) % 4][o] += dot(feat[1, j][c], feat[0, a + i + j][c])\n"

@@ -9,7 +9,7 @@ from tests.tiny_machine import stream, streams, tiny, word
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator.reference.engine import run
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

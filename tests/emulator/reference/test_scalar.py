@@ -10,7 +10,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import Reference, run
 from toolchain.emulator.reference.scalar import round_shift, value_of
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError

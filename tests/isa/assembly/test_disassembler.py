@@ -13,7 +13,7 @@ from tests.random_fields import MACHINES, random_program
 from toolchain.isa.assembly import disassembler
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble, disassemble_blocks
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import read_hex
 from toolchain.spec.errors import Source

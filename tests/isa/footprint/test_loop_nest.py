@@ -8,7 +8,7 @@ from tests.tiny_machine import tiny
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.footprint.loop_nest import Exists, Nest, machine_nests, memories_alike
 from toolchain.isa.footprint.walk import Guard, Loop
 from toolchain.spec.load import load_machine

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Const

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.tiny_machine import DOUBLE, streams, tiny, word
 from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import run
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import statements

@@ -1,13 +1,38 @@
-"""What follows from some fields must hold for every value of the others."""
+"""Conditions lose what constants decide; what follows from some fields holds for every value of the others."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.spec.test_evaluate import ARITHMETIC, NAMES
-from toolchain.isa.semantics.partial import partial
+from toolchain.isa.semantics.partial import fold, fold_condition, partial
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Binary, Choose, Const, Expr, Logic, Name
+from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Logic, Name
+
+A, B, YES, NO = Name("a"), Name("b"), Const(1), Const(0)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (Logic("and", (A, NO)), NO),
+        (Logic("or", (A, Const(7))), YES),
+        (Logic("and", (YES, A, Const(3))), A),
+        (Logic("or", (NO, A, B)), Logic("or", (A, B))),
+        (Logic("and", (YES, Compare("<", Const(2), Const(3)))), YES),
+        (Logic("or", (Logic("and", (A, NO)), NO)), NO),
+        (A, A),
+    ],
+)
+def test_conditions(condition: Expr, left: Expr) -> None:
+    assert fold_condition(condition) == left
+
+
+def test_what_has_no_value_stays() -> None:
+    assert fold(Binary("*", Const(6), Const(7))) == Const(42)
+    for e in (Binary("//", YES, NO), Binary("+", A, YES), Binary("<<", YES, Const(-1))):
+        assert fold(e) == e
 
 
 @settings(max_examples=60, deadline=None)

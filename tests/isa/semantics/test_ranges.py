@@ -7,7 +7,7 @@ from tests.tiny_machine import tiny
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import Reference, Statements
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.intervals import Interval
 from toolchain.isa.semantics.machine import machine_semantics

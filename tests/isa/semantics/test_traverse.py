@@ -1,8 +1,15 @@
-"""Walks meet everything once: statements inside statements, addresses inside accesses."""
+"""Walks meet everything once; linear parts multiply out to the expression they came from."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.traverse import addresses, expressions, nodes, statements
-from toolchain.spec.expr import Binary, Const
+from toolchain.isa.semantics.machine import machine_semantics
+from toolchain.isa.semantics.traverse import access_mentions, addresses, expressions, inline, linear, mentions, nodes, statements
+from toolchain.spec import expr as ex
+from toolchain.spec.evaluate import evaluate
+from toolchain.spec.expr import Binary, Const, Expr
+from toolchain.spec.load import load_machine
 from toolchain.spec.model import ElementType, ScalarType, View
 
 VIEW = View("m", "m", ElementType(ScalarType(True, 8), (4, 4)), 16, tuple(range(16)))
@@ -31,3 +38,48 @@ def test_expressions_are_those_of_the_statement_itself() -> None:
     assert expressions(ir.For("i", Const(0), Const(3), (store,))) == (Const(0), Const(3))
     assert expressions(ir.If(ir.Var("i"), (store,), ())) == (ir.Var("i"),)
     assert expressions(ir.Latch("r", ir.Var("i"))) == (ir.Var("i"),)
+
+
+LEAVES = st.one_of(st.integers(-5, 5).map(ex.Const), st.sampled_from("ijp").map(ir.Var))
+EXPRESSIONS = st.recursive(LEAVES, lambda inner: st.builds(ex.Binary, st.sampled_from("+-*"), inner, inner), max_leaves=8)
+
+
+def value(e: Expr, names: dict[str, int]) -> int:
+    def leaf(inner: Expr) -> int:
+        assert isinstance(inner, ir.Var)
+        return names[inner.name]
+
+    return evaluate(e, leaf)
+
+
+@settings(max_examples=60, deadline=None)
+@given(EXPRESSIONS, st.fixed_dictionaries({name: st.integers(-9, 9) for name in "ijp"}))
+def test_linear_parts_add_up(e: Expr, names: dict[str, int]) -> None:
+    parts = linear(e, ["i", "j"])
+    if parts is None:
+        return
+    rest, coefficients = parts
+    assert not any(mentions(part, ["i", "j"]) for part in (rest, *coefficients.values()))
+    assert value(rest, names) + sum(names[name] * value(c, names) for name, c in coefficients.items()) == value(e, names)
+
+
+def test_products_of_variables_are_not_linear() -> None:
+    i, j = ir.Var("i"), ir.Var("j")
+    assert linear(ex.Binary("*", i, j), ["i", "j"]) is None
+    assert linear(ex.Binary("*", i, j), ["i"]) == (ex.Binary("*", j, ex.Const(0)), {"i": ex.Binary("*", j, ex.Const(1))})
+    assert linear(ex.Binary("//", i, ex.Const(2)), ["i"]) is None
+
+
+def test_addresses_inside_addresses() -> None:
+    """A micro-op's index stands in the address of the element that it names."""
+    machine = load_machine("vta")
+    store = next(iter(machine_semantics(machine)["GEMM"].accesses))
+    assert store.view.name == "uop"
+    assert access_mentions(store, ["u"])
+    read = ex.Binary("+", ir.ControlRead(store, "dst"), ir.Var("i"))
+    assert mentions(read, ["u"])
+    replaced = inline(read, {"u": ex.Const(7), "i": ir.Var("u")})
+    assert isinstance(replaced, ex.Binary)
+    assert isinstance(replaced.left, ir.ControlRead)
+    assert replaced.left.access.index == (ex.Const(7),)
+    assert replaced.right == ir.Var("u")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.isa.semantics.loop_nest import LoopNest
+from toolchain.isa.semantics.loops import LoopNest
 from toolchain.schedule.kernels.affine import plus, times
 from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, solved
 from toolchain.spec.errors import Source, Span, UserError

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.schedule.cells import EVERY, Op, cells, memory, program
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode_program
 from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import synchronise

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.spec.small import small
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.assembly.disassembler import disassemble
-from toolchain.isa.binary.decode import decode
+from toolchain.isa.decode import decode
 from toolchain.report.manual import manual_markdown
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.model import Machine

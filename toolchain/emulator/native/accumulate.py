@@ -11,7 +11,7 @@ from toolchain.emulator.native.function import Function, c_type
 from toolchain.emulator.native.levels import BLOCK, Factors, Nest, lane_offsets
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction
-from toolchain.isa.semantics.substitution import access_mentions, linear, mentions
+from toolchain.isa.semantics.traverse import access_mentions, linear, mentions
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 

@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.analysis.compile import compiler, load_known
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.semantics.work import TOO_MANY
+from toolchain.isa.semantics.loops import TOO_MANY
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import PACKAGE, package_hash

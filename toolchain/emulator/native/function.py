@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from toolchain.isa.c_source.expressions import CValue, CWriter
-from toolchain.isa.c_source.interval import INT64, Interval
+from toolchain.isa.c_source import INT64, CValue, CWriter, Interval
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
+from toolchain.isa.semantics.loops import Chain, chains
 from toolchain.isa.semantics.ranges import Ranges, analyse
-from toolchain.isa.semantics.work import Chain, chains
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine, Memory, ScalarType, View
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.emulator.native.function import Function, c_type, straddles
-from toolchain.isa.c_source.expressions import C_TYPE, CValue, CWriter, c_constant, wrapped
-from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, wrapped
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail

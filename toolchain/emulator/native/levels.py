@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.emulator.native.function import Function, c_type, view_number
 from toolchain.emulator.native.statements import block
-from toolchain.isa.c_source.expressions import CValue, CWriter
-from toolchain.isa.c_source.interval import SHIFT_LIMIT, Interval
+from toolchain.isa.c_source import SHIFT_LIMIT, CValue, CWriter, Interval
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction
-from toolchain.isa.semantics.substitution import mentions
-from toolchain.isa.semantics.traverse import nodes, statements
+from toolchain.isa.semantics.traverse import mentions, nodes, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType, View

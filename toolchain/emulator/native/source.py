@@ -13,13 +13,13 @@ from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.levels import factors, packing_functions
 from toolchain.emulator.native.statements import Instead, block, replica_loop, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
-from toolchain.isa.c_source.expressions import HELPERS
+from toolchain.isa.c_source import HELPERS
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, find_contractions
 from toolchain.isa.semantics.instances import stream_levels
+from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import statements
-from toolchain.isa.semantics.work import MOST_ITERATIONS
 from toolchain.spec.model import Machine, View
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from toolchain.emulator.native.function import Function, c_type
 from toolchain.emulator.native.lanes import LaneWriter, Sheet, is_scalar, lane_place, lane_strides, new_writer, temp_name, temp_type
-from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.c_source import Interval
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, replica_levels, replica_names, scope_levels
 from toolchain.spec import expr as ex

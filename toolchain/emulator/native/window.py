@@ -9,8 +9,7 @@ from toolchain.emulator.native.levels import BLOCK, Factors, Nest, distinct_line
 from toolchain.emulator.native.statements import block
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, written_memories
-from toolchain.isa.semantics.substitution import mentions
-from toolchain.isa.semantics.traverse import nodes
+from toolchain.isa.semantics.traverse import mentions, nodes
 from toolchain.spec import expr as ex
 
 ROWS = 8

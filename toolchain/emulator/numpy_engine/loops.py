@@ -9,7 +9,7 @@ from toolchain.emulator.numpy_engine.frame import ITERATIONS, Axes, Frame, Run, 
 from toolchain.emulator.numpy_engine.memory import Keys
 from toolchain.emulator.numpy_engine.structure import Needs
 from toolchain.emulator.numpy_engine.transaction import Transaction
-from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, total_iterations
+from toolchain.isa.semantics.loops import MOST_ITERATIONS, TOO_MANY, total_iterations
 from toolchain.spec.errors import UserError
 
 Action = Callable[[Frame], None]

@@ -19,8 +19,8 @@ from toolchain.emulator.numpy_engine.transaction import Site
 from toolchain.emulator.numpy_engine.writes import Writes
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels
+from toolchain.isa.semantics.loops import chains
 from toolchain.isa.semantics.traverse import addresses, nodes
-from toolchain.isa.semantics.work import chains
 from toolchain.spec import expr as ex
 from toolchain.spec.model import Instruction, Machine
 

@@ -13,8 +13,8 @@ from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names
+from toolchain.isa.semantics.loops import MOST_ITERATIONS, TOO_MANY, Chain, chains, total_iterations
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.work import MOST_ITERATIONS, TOO_MANY, Chain, chains, total_iterations
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.fingerprint import MachineKey

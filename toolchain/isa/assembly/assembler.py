@@ -10,11 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from toolchain.isa.assembly.form import Form, TokenError, forms
-from toolchain.isa.assembly.line import Faults, LineReader
-from toolchain.isa.binary.encode import encode_streams
-from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.assembly.form import Faults, Form, LineReader, TokenError, forms
 from toolchain.isa.checks import MOST, Violation, build_program, limited, refuse, violations
+from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import Diagnostic, Source, Span, nearest
 from toolchain.spec.model import Machine

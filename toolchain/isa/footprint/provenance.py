@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.isa.footprint.footprints import Runs, join_runs, merge_runs
 from toolchain.isa.footprint.loop_nest import Nest, machine_nests
 from toolchain.isa.footprint.rows import Frame, Rows, iterations
 from toolchain.isa.program import Ints, Program
@@ -181,3 +182,18 @@ def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
     """Refuses to read a control memory."""
     what = f"'{e.access.view.name}' decides a register's index, or where a control memory is loaded"
     raise fail("E0608", what, e.span, "such an address must not depend on a control memory itself")
+
+
+def register_runs(provenance: Provenance) -> Runs:
+    """Every read and every latch, one granule an entry; merged and sorted as in Footprints."""
+    return merge_runs(join_runs(list(_register_runs(provenance))))
+
+
+def _register_runs(provenance: Provenance) -> Iterator[Runs]:
+    program = provenance.program
+    for number, memory in enumerate(program.machine.memories):
+        if memory.latches:
+            reads, latches = provenance.reads(memory.name), provenance.latches(memory.name)
+            slot = register_instance(program, memory.name, reads.instruction) * memory.depths[0] + reads.index
+            for who, where, write in ((reads.instruction, slot, False), (latches.instruction, latches.slot, True)):
+                yield Runs(who, np.full(len(who), number), np.full(len(who), write), where, where + 1)

@@ -1,14 +1,169 @@
-"""`view[index][lanes]`, `view.level(i)[index]`: where an access of the semantics leads, with what it says checked."""
+"""Names, lanes and accesses of an instruction whose text is read: which names are taken and assigned, the lanes of values and of
+reductions, and where `view[index][lanes]` and `view.level(i)[index]` lead.
+"""
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels, stream_levels
-from toolchain.isa.semantics.scope import Scope
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Machine, View
+from toolchain.spec.model import Instruction, Machine, View
+
+
+@dataclass
+class Variable:
+    """A scalar by its unique name in the IR. depth: the outermost loop depth at which it is assigned."""
+
+    unique: str
+    depth: int
+
+
+@dataclass
+class Scope:
+    """Names, lanes and accesses of one instruction while its text is read, top to bottom. assigned: on every path so far."""
+
+    machine: Machine
+    instruction: Instruction
+    loops: dict[str, str] = field(default_factory=dict[str, str])
+    lets: dict[str, Variable] = field(default_factory=dict[str, Variable])
+    records: dict[str, ir.Access] = field(default_factory=dict[str, ir.Access])
+    temps: dict[str, ir.TempType] = field(default_factory=dict[str, ir.TempType])
+    lanes: dict[str, int] = field(default_factory=dict[str, int])
+    accesses: list[ir.Access] = field(default_factory=list[ir.Access])
+    assigned: frozenset[str] = frozenset()
+    depth: int = 0
+    used: set[str] = field(default_factory=set[str])
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def fields(self) -> list[str]:
+        return [f.name for f in self.instruction.fields]
+
+    def taken(self, name: str) -> bool:
+        """Whether a name of the machine or of the instruction stands for something already."""
+        machine = self.machine
+        fixed = name in machine.params or name in machine.memory or any(level.name == name for level in machine.levels)
+        return fixed or name in self.fields or name in self.loops or name in self.lets or name in self.temps or name in self.records
+
+    def require_new(self, name: str, span: Span, what: str = "loop, lane and local names must be new") -> None:
+        """Raises UserError E0205 for a name that stands for something already."""
+        if self.taken(name) or name in self.lanes:
+            raise fail("E0205", f"the name '{name}' is taken", span, what)
+
+    def unique(self, name: str) -> str:
+        """A name that no other variable of the instruction has."""
+        base = name
+        while name in self.used or name in self.fields or name in self.machine.params or name in self.machine.memory:
+            name = f"{base}_{next(self.numbers)}"
+        self.used.add(name)
+        return name
+
+    def assign(self, name: str) -> None:
+        self.assigned |= {name}
+
+    def require_assigned(self, name: str, span: Span | None) -> None:
+        """Raises UserError E0213 where some path reaches this place without assigning the name."""
+        if name not in self.assigned:
+            raise fail("E0213", f"'{name}' may be used before it is assigned", span, "assign it before the loop or branch as well")
+
+    def let(self, name: str, span: Span) -> tuple[str, bool]:
+        """Assigns a scalar here: (its unique name, whether an iteration hands it to the next)."""
+        if name not in self.lets:
+            self.require_new(name, span)
+            self.lets[name] = Variable(self.unique(name), self.depth)
+        variable = self.lets[name]
+        carried = name in self.assigned and variable.depth < self.depth
+        variable.depth = min(variable.depth, self.depth)
+        self.assign(name)
+        return variable.unique, carried
+
+    def candidates(self) -> list[str]:
+        """Every name that could stand in an expression, for suggestions."""
+        machine = self.machine
+        levels = [level.name for level in machine.levels]
+        return [*self.loops, *self.lets, *self.temps, *self.records, *self.fields, *machine.params, *machine.view, *machine.memory, *levels]
+
+
+def lane_names(e: Expr, temps: Collection[str]) -> Iterator[str]:
+    """Names that stand in lane subscripts of an expression before it is resolved."""
+    for part in ex.walk(e):
+        if isinstance(part, ex.Index) and (isinstance(part.base, ex.Index) or (isinstance(part.base, ex.Name) and part.base.id in temps)):
+            yield from (lane.id for lane in part.index if isinstance(lane, ex.Name))
+
+
+def free_lanes(e: Expr) -> list[str]:
+    """Lane names an expression depends on, in order of appearance, those summed inside left out."""
+    found: dict[str, None] = {}
+    match e:
+        case ir.Load(access=access) if access.lanes is not None:
+            found.update((lane, None) for lane in access.lanes if isinstance(lane, str))
+        case ir.Temp(lanes=lanes):
+            found.update((lane, None) for lane in lanes)
+        case ir.Lane(name=name):
+            found[name] = None
+        case ir.Reduce(value=value, over=over):
+            found.update((lane, None) for lane in free_lanes(value) if lane not in over)
+        case _:
+            for child in ex.children(e):
+                found.update((lane, None) for lane in free_lanes(child))
+    return list(found)
+
+
+def close_reductions(e: Expr, kept: Sequence[str]) -> Expr:
+    """Fixes what each reduction sums over: the lanes inside it that the statement does not keep. Raises UserError E0214."""
+
+    def change(inner: Expr) -> Expr | None:
+        if not isinstance(inner, ir.Reduce):
+            return None
+        value = close_reductions(inner.value, kept)
+        over = tuple(lane for lane in free_lanes(value) if lane not in kept)
+        if not over:
+            raise fail("E0214", "this reduces over nothing", inner.span, "every lane inside it is written by the statement, or summed already")
+        for lane in (lane for e in ex.walk(value) if isinstance(e, ir.Reduce) for lane in e.over):
+            if lane in over:
+                raise fail("E0214", f"lane '{lane}' is reduced already inside this", inner.span, "give the inner lane another name")
+        return replace(inner, value=value, over=over)
+
+    return ex.rewrite(e, change)
+
+
+def lane_value(e: Expr, kept: Sequence[str], span: Span) -> Expr:
+    """A value written lane by lane: reductions closed, no lane left over, no whole element. Raises UserError E0206, E0214, E0215."""
+    closed = close_reductions(e, kept)
+    for lane in free_lanes(closed):
+        if lane not in kept:
+            raise fail("E0206", f"lane '{lane}' is neither written nor reduced", span, f"write it on the left side, or sum over '{lane}'")
+    for part in ex.walk(closed):
+        if isinstance(part, ir.Load) and part.access.lanes is None:
+            raise fail("E0215", f"'{part.access.view.name}' is a whole element here, which can only be copied", part.span, "name its lanes")
+    return closed
+
+
+def copied_value(e: Expr, target: ir.Access) -> Expr:
+    """The value of a whole-element copy: elements of the target's size, 0, or a choice of them. Raises UserError E0215."""
+    match e:
+        case ex.Choose(then=then, other=other):
+            copied_value(then, target)
+            copied_value(other, target)
+        case ir.Load(access=source) if source.lanes is None:
+            if source.view.element.bytes != target.view.element.bytes:
+                sizes = f"{source.view.element.bytes} bytes of '{source.view.name}' do not fill {target.view.element.bytes} of '{target.view.name}'"
+                raise fail("E0215", sizes, e.span, "name the lanes to convert each of them")
+        case ex.Const(value=0):
+            pass
+        case _:
+            raise fail(
+                "E0215",
+                f"'{target.view.name}' takes a whole element or 0 here",
+                e.span or target.span,
+                "name its lanes to write numbers",
+            )
+    return e
+
 
 Bound = Mapping[str, Expr]
 """The expressions that the parameters and local names of a function stand for."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.substitution import access_mentions, inline, inline_access, mentions
-from toolchain.isa.semantics.traverse import statements
+from toolchain.isa.semantics.traverse import access_mentions, inline, inline_access, mentions, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine

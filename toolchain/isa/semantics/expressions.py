@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.access import Bound, dotted, make_access, require_place
-from toolchain.isa.semantics.functions import Function
-from toolchain.isa.semantics.lanes import lane_names
-from toolchain.isa.semantics.scope import Scope
+from toolchain.isa.semantics.access import Bound, Scope, dotted, lane_names, make_access, require_place
+from toolchain.isa.semantics.text import Function
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, UserError, fail, nearest

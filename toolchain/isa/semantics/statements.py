@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.access import make_access, view_of
+from toolchain.isa.semantics.access import Scope, copied_value, lane_value, make_access, view_of
 from toolchain.isa.semantics.expressions import Expressions
-from toolchain.isa.semantics.fold import fold_condition
-from toolchain.isa.semantics.lanes import copied_value, lane_value
-from toolchain.isa.semantics.scope import Scope
+from toolchain.isa.semantics.partial import fold_condition
 from toolchain.isa.semantics.text import Locator
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex

@@ -1,6 +1,9 @@
-"""Walks over resolved semantics: statements inside statements, and expressions with the addresses inside their accesses."""
+"""Walks over resolved semantics, looking also into the addresses of accesses: statements inside statements, the nodes of expressions,
+and the variables in them, with other expressions in their place.
+"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
@@ -47,3 +50,65 @@ def nodes(e: Expr) -> Iterator[Expr]:
         found = waiting.pop()
         yield found
         waiting += (addresses(found.access) if isinstance(found, ir.Load | ir.ControlRead) else ex.children(found))[::-1]
+
+
+def mentions(e: Expr, names: Iterable[str]) -> bool:
+    """Whether one of the variables occurs."""
+    wanted = set(names)
+    return any(isinstance(inner, ir.Var) and inner.name in wanted for inner in nodes(e))
+
+
+def access_mentions(access: ir.Access, names: Iterable[str]) -> bool:
+    """Whether the place of an access depends on one of the variables."""
+    wanted = set(names)
+    return any(mentions(part, wanted) for part in addresses(access))
+
+
+def inline(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """The expression with variables replaced by what they stand for (already free of those variables)."""
+
+    def change(inner: Expr) -> Expr | None:
+        match inner:
+            case ir.Var(name=name):
+                return values.get(name)
+            case ir.Load(access=access):
+                return ir.Load(inline_access(access, values), span=inner.span)
+            case ir.ControlRead(access=access, member=member):
+                return ir.ControlRead(inline_access(access, values), member, span=inner.span)
+            case _:
+                return None
+
+    return ex.rewrite(e, change)
+
+
+def inline_access(access: ir.Access, values: Mapping[str, Expr]) -> ir.Access:
+    """The access with variables replaced in its index, its instance and its fixed lanes."""
+    lanes = access.lanes and tuple(lane if isinstance(lane, str) else inline(lane, values) for lane in access.lanes)
+    index, at = tuple(inline(i, values) for i in access.index), tuple((level, inline(e, values)) for level, e in access.at)
+    return replace(access, index=index, at=at, lanes=lanes)
+
+
+def linear(e: Expr, names: Iterable[str]) -> tuple[Expr, dict[str, Expr]] | None:
+    """`rest + sum of coefficient * variable`, rest and coefficients free of the variables; None where it is not so."""
+    wanted = set(names)
+    if not mentions(e, wanted):
+        return e, {}
+    match e:
+        case ir.Var(name=name):
+            return ex.Const(0), {name: ex.Const(1)}
+        case ex.Binary(op="+" | "-" as op, left=left, right=right):
+            a, b = linear(left, wanted), linear(right, wanted)
+            if a is None or b is None:
+                return None
+            merged = dict(a[1])
+            for name, coefficient in b[1].items():
+                merged[name] = ex.Binary(op, merged.get(name, ex.Const(0)), coefficient)
+            return ex.Binary(op, a[0], b[0]), merged
+        case ex.Binary(op="*", left=left, right=right):
+            factor, other = (left, right) if not mentions(left, wanted) else (right, left)
+            parts = linear(other, wanted)
+            if mentions(factor, wanted) or parts is None:
+                return None
+            return ex.Binary("*", factor, parts[0]), {name: ex.Binary("*", factor, c) for name, c in parts[1].items()}
+        case _:
+            return None

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.flow import Key
 from toolchain.isa.semantics.intervals import BITS, EVERYTHING, Interval, binary, call, compare, hull, inside, meet, pull
-from toolchain.isa.semantics.loop_carried import Key
 from toolchain.isa.semantics.traverse import addresses, nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr

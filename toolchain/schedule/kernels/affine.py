@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from toolchain.isa.semantics.fold import fold
+from toolchain.isa.semantics.partial import fold
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Name, Unary, rewrite, walk
 
 ONE, ZERO = Const(1), Const(0)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from toolchain.isa.semantics.loop_nest import LoopNest
+from toolchain.isa.semantics.loops import LoopNest
 from toolchain.schedule.kernels.affine import ONE, ZERO, beginning, growth, mentions, plus, times
 from toolchain.schedule.kernels.kernel import Constant
 from toolchain.spec.errors import Span, fail

@@ -5,8 +5,8 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from toolchain.isa.binary.packing import matched_value
-from toolchain.isa.semantics.loop_nest import LoopNest, loop_nest
+from toolchain.isa.encode import matched_value
+from toolchain.isa.semantics.loops import LoopNest, loop_nest
 from toolchain.isa.semantics.machine import MachineKey, machine_semantics
 from toolchain.schedule.kernels.kernel import Constant
 from toolchain.schedule.kernels.kernel_shapes import ShapeCall

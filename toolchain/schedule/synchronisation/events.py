@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 
-from toolchain.isa.binary.packing import matched_value
+from toolchain.isa.encode import matched_value
 from toolchain.isa.semantics.instances import places, scope_levels
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.sync_encoding import Channel

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.isa.binary.encode import encode_streams
-from toolchain.isa.binary.packing import matched_value
 from toolchain.isa.checks import build_program
+from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import POST, WAIT, Bit, SyncEncoding
 from toolchain.schedule.synchronisation.plan import ADDED, Plan

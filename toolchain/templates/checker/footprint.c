@@ -1,5 +1,5 @@
 // Runs of granules, traffic and bad addresses of every instruction; the nests of a machine's accesses are generated below.
-// toolchain/isa/footprint/vector.py and footprint_runs.py say the same with numpy.
+// toolchain/isa/footprint/vector.py and footprints.py say the same with numpy.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

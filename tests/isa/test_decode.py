@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode, encode_program
 from toolchain.isa.checks import MOST, latched_constraints
+from toolchain.isa.decode import decode, scan
+from toolchain.isa.encode import encode, encode_program, pattern
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import read_hex
 from toolchain.spec.errors import Source, UserError
@@ -21,7 +21,31 @@ from toolchain.spec.expr import Name
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
-GOLDEN = sorted((Path(__file__).parents[2] / "data" / "vta_golden").glob("*.npz"))
+
+def walked(machine: Machine, data: bytes) -> list[tuple[int, int]]:
+    """(kind, offset) of every instruction, by the definition."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while data and (not found or machine.instructions[found[-1][0]].name != machine.program.ends):
+        bits = int.from_bytes(data[at : at + machine.encoding.longest_bytes], "little")
+        fits = [all(bits >> 8 * w & mask == value for w, (mask, value) in pattern(i, 8).items()) for i in machine.instructions]
+        found.append((fits.index(True), at))
+        at += machine.instructions[found[-1][0]].bytes
+    return found
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_equals_a_walk(name: str, seed: int) -> None:
+    machine = MACHINES[name]
+    for number, data in enumerate(random_program(machine, seed, 30).streams):
+        if data or machine.streams == 1:
+            found = scan(machine, data, number)
+            assert list(zip(found.kind.tolist(), found.offset.tolist(), strict=True)) == walked(machine, data)
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
 SEEDS = st.integers(0, 1 << 32)
 
 

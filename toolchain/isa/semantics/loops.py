@@ -1,12 +1,85 @@
-"""The loops that an instruction runs by itself: the fields that count their rounds, and those that move its addresses from round to round."""
+"""The loops of an instruction: how many iterations they run, counted before they run; the fields that count their rounds, and those
+that move its addresses from round to round.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.substitution import inline, linear
-from toolchain.isa.semantics.traverse import addresses, expressions, nodes
+from toolchain.isa.semantics.traverse import addresses, expressions, inline, linear, nodes
+from toolchain.spec import expr as ex
 from toolchain.spec.expr import Binary, Const, Expr
+
+MOST_ITERATIONS = 1 << 32
+"""Iterations of one instruction: minutes in every engine. Real programs stay below a thousandth of it."""
+
+TOO_MANY = f"the loops of this instruction run more than {MOST_ITERATIONS} times"
+"""The text of E0706."""
+
+Chain = tuple[ir.For, ...]
+"""A loop and those nested in it whose bounds are known where the first one starts; `total_iterations` of their counts are run."""
+
+
+def total_iterations(counts: Sequence[int]) -> int:
+    """Iterations of loops inside each other, the outer ones' own as well; counts: outermost first, below 0 like 0."""
+    total = 0
+    for count in reversed(counts):
+        total = max(count, 0) * (1 + total)
+    return total
+
+
+def chains(body: tuple[ir.Stmt, ...]) -> dict[int, Chain]:
+    """By id of its first loop, outermost first: every loop of the statements is in exactly one chain."""
+    found: dict[int, Chain] = {}
+    inside: set[int] = set()
+    for loop in _loops(body):
+        if id(loop) not in inside:
+            found[id(loop)] = chain = _chain(loop)
+            inside.update(map(id, chain))
+    return found
+
+
+def _chain(first: ir.For) -> Chain:
+    chain, changing = [first], _assigned((first,))
+    while inner := next((s for s in chain[-1].body if isinstance(s, ir.For) and _fixed(s, changing)), None):
+        chain.append(inner)
+    return tuple(chain)
+
+
+def _fixed(loop: ir.For, changing: frozenset[str]) -> bool:
+    """Whether the bounds are safe to compute early: nothing that may change, nothing that may fail."""
+    nodes = [e for bound in (loop.start, loop.stop) for e in ex.walk(bound)]
+    names = {e.name for e in nodes if isinstance(e, ir.Var)}
+    fails = any(isinstance(e, ir.ControlRead | ir.RegisterRead) or (isinstance(e, ex.Binary) and e.op in ("//", "%", "<<", ">>")) for e in nodes)
+    return not fails and not names & changing
+
+
+def _loops(body: tuple[ir.Stmt, ...]) -> Iterator[ir.For]:
+    for stmt in body:
+        match stmt:
+            case ir.For(body=inner):
+                yield stmt
+                yield from _loops(inner)
+            case ir.If(then=then, other=other):
+                yield from _loops((*then, *other))
+            case _:
+                pass
+
+
+def _assigned(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """Loop variables and local names that the statements set."""
+    found = frozenset[str]()
+    for stmt in body:
+        match stmt:
+            case ir.For(var=var, body=inner):
+                found |= {var} | _assigned(inner)
+            case ir.If(then=then, other=other):
+                found |= _assigned((*then, *other))
+            case ir.Let(name=name):
+                found |= {name}
+            case _:
+                pass
+    return found
 
 
 @dataclass(frozen=True)
@@ -26,7 +99,7 @@ class LoopNest:
 
 def loop_nest(semantics: ir.Semantics) -> LoopNest | None:
     """None for an instruction whose loops and addresses are not of this form: addresses grow by a field of their own in each loop."""
-    loops, body = _loops(semantics.body)
+    loops, body = _nested(semantics.body)
     records = loops.pop() if loops and isinstance(loops[-1].start, ir.FieldRef) else None
     counts = tuple(loop.stop.name for loop in loops if loop.start == Const(0) and isinstance(loop.stop, ir.FieldRef))
     if not counts or len(counts) != len(loops):
@@ -53,7 +126,7 @@ class _Operand:
     factors: tuple[str, ...]
 
 
-def _loops(body: Sequence[ir.Stmt]) -> tuple[list[ir.For], Sequence[ir.Stmt]]:
+def _nested(body: Sequence[ir.Stmt]) -> tuple[list[ir.For], Sequence[ir.Stmt]]:
     """Loops of which each is all that the one around it does, and the innermost one's body."""
     found: list[ir.For] = []
     while len(body) == 1 and isinstance(body[0], ir.For):

@@ -1,20 +1,45 @@
-"""C expressions equal the exact integers of the expression language, at the edges of every width."""
+"""C expressions equal the exact integers of the expression language, at the edges of every width; intervals hold every result."""
 
 import ctypes
+import operator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.analysis.compile import load_library
-from toolchain.isa.c_source.expressions import HELPERS, CValue, CWriter, c_scalar
-from toolchain.isa.c_source.interval import Interval
+from toolchain.isa.c_source import HELPERS, CValue, CWriter, Interval, binary, c_scalar
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import evaluate
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType
+
+INTERVALS = st.tuples(st.integers(-40, 40), st.integers(0, 30)).map(lambda t: Interval(t[0], t[0] + t[1]))
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
+BITWISE = {"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift}
+
+
+@pytest.mark.parametrize(("low", "high", "bits"), [(0, 0, 32), (-(1 << 31), (1 << 31) - 1, 32), (0, 1 << 31, 64), (-(1 << 31) - 1, 0, 64)])
+def test_width(low: int, high: int, bits: int) -> None:
+    assert Interval(low, high).bits == bits
+    assert Interval(low << 32, (high + 1 << 32) - 1).bits == 2 * bits
+
+
+@settings(max_examples=60, deadline=None)
+@given(INTERVALS, INTERVALS, st.sampled_from(sorted(OPERATORS | BITWISE)), st.data())
+def test_every_result_is_inside(a: Interval, b: Interval, op: str, data: st.DataObject) -> None:
+    x, y = data.draw(st.integers(a.low, a.high)), data.draw(st.integers(b.low, b.high))
+    if (op in ("//", "%") and y == 0) or (op in ("<<", ">>") and y < 0):
+        return
+    assert binary(op, a, b).low <= (OPERATORS | BITWISE)[op](x, y) <= binary(op, a, b).high
+
+
+def test_meet_of_nothing_keeps_what_is_proved() -> None:
+    assert Interval(0, 3).meet(Interval(2, 9)) == Interval(2, 3)
+    assert Interval(0, 3).meet(Interval(5, 9)) == Interval(5, 9)
+
 
 RANGES = {"a": Interval(-128, 127), "b": Interval(-(1 << 31), (1 << 31) - 1), "n": Interval(0, 40), "p": Interval(1, 9)}
 NAMES = st.fixed_dictionaries(

@@ -1,6 +1,8 @@
+"""Values that an iteration hands to the next."""
+
 from tests.tiny_machine import tiny
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.loop_carried import assigned, carried, exposed
+from toolchain.isa.semantics.flow import assigned, carried, exposed
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import statements
 

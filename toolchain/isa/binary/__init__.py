@@ -1,1 +1,0 @@
-"""Programs as bytes: encoding, decoding, and the files that hold them."""

@@ -1,1 +1,0 @@
-"""Expressions of the semantics as exact C."""
