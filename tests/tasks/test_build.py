@@ -92,19 +92,19 @@ def test_only_what_a_change_touches_runs_again(
 
 
 @pytest.mark.parametrize(
-    ("module", "function", "path", "word"),
+    ("stage", "module", "function", "path", "word"),
     [
-        ("calibrate", "calibration_table", "models/digits/digits.npz", b""),
-        ("onnx", "build_model", "models/digits/digits.onnx", b""),
-        ("graph", "build_turns", END, b"{# a word #}"),
-        ("bundle", "read_schedule_file", "targets/vta/kernels.yaml", b"# a word\n"),
+        ("calibration", "graph", "calibration_table", "models/digits/digits.npz", b""),
+        ("onnx", "graph", "build_model", "models/digits/digits.onnx", b""),
+        ("graph", "graph", "build_turns", END, b"{# a word #}"),
+        ("bundle", "program", "read_schedule_file", "targets/vta/kernels.yaml", b"# a word\n"),
     ],
 )
 def test_a_file_saved_while_it_is_read_is_never_believed(
-    module: str, function: str, path: str, word: bytes, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    stage: str, module: str, function: str, path: str, word: bytes, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stage ends with a line and without a receipt, so the next build runs it."""
-    action, stage = import_module(f"toolchain.tasks.actions.{module}"), {"calibrate": "calibration"}.get(module, module)
+    action = import_module(f"toolchain.tasks.actions.{module}")
     real, before = getattr(action, function), (folder / path).read_bytes()
 
     def saved(*given: Any, **named: Any) -> Any:

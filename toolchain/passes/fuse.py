@@ -125,8 +125,8 @@ def _is_known(part: ir.Value | New) -> bool:
 
 
 def _is_empty(value: ir.Value | None) -> bool:
-    """Whether a tensor has no elements: an axis of size 0, as slices of nothing make."""
-    return value is not None and 0 in (known_shape(value) or ())
+    """Whether a computed tensor has no elements: an axis of size 0, as empty slices make. A constant without elements is an input left out."""
+    return value is not None and value.const_value is None and 0 in (known_shape(value) or ())
 
 
 def _lacks(context: Context, template: Template) -> bool:

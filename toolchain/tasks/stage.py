@@ -206,7 +206,7 @@ STAGES = (
         "onnx",
         "the model as an ONNX file",
         "graph:make_onnx",
-        ("spec", "schemas", "isa", "graph", "models"),
+        ("spec", "schemas", "operations", "isa", "graph", "models"),
         ("numpy", "onnx"),
         of_model=True,
         reads_model=True,

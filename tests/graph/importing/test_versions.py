@@ -120,7 +120,9 @@ def outcome(proto: onnx.ModelProto, inputs: list[Any]) -> str:
     except UserError as error:
         return f"stopped: {error}"
     try:
-        assert_same(before, after)
+        assert_same(
+            before, after, exact=to_opset(copy, PATH).graph != proto.graph
+        )  # the same nodes: ONNX Runtime's own kernels of two versions may round
     except AssertionError:
         return "different"
     return "equal"
