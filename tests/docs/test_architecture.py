@@ -17,8 +17,8 @@ from tests.schedule.convolutions import convolution
 from tests.test_layers import BELOW
 from tests.test_layers import LAYERS as PACKAGES
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.binary.decode import decode
-from toolchain.isa.binary.encode import encode_program
+from toolchain.isa.decode import decode
+from toolchain.isa.encode import encode_program
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Pass
 from toolchain.passes.pipeline import ALL, PASSES, PROPERTIES, read_pipeline
