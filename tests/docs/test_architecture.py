@@ -74,7 +74,7 @@ def test_names_exist(name: str) -> None:
 
 def _is_module(parts: list[str]) -> bool:
     path = ROOT.joinpath(*parts)
-    return path.is_dir() or path.with_suffix(".py").is_file()
+    return (path / "__init__.py").is_file() or path.with_suffix(".py").is_file()
 
 
 def test_every_package_has_a_row_and_a_place_to_begin() -> None:
