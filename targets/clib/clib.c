@@ -77,9 +77,20 @@ typedef uint8_t element;
 #define RAISED(zero_x) (128 + (zero_x))
 #define COLUMNS 4
 
+/* In each 128 bits, the totals of a's, b's, c's and d's words there. */
+static __m512i four_totals(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+/* a's four quarters in pairs, then b's. */
+static __m512i quarters(__m512i a, __m512i b) { return _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xdd)); }
+
 static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS], int32_t sums[ROWS][COLUMNS])
 {
-    __m512i s[ROWS][COLUMNS];
+    __m512i s[ROWS][COLUMNS], t[ROWS];
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < COLUMNS; j++) s[i][j] = _mm512_setzero_si512();
     const int8_t *w0 = w[0], *w1 = w[1], *w2 = w[2], *w3 = w[3];
@@ -96,8 +107,8 @@ static void products(int32_t n, const element *x, const int8_t *const w[COLUMNS]
         }
         n -= 64, x += 64, w0 += 64, w1 += 64, w2 += 64, w3 += 64;
     } while (n > 0);
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLUMNS; j++) sums[i][j] = _mm512_reduce_add_epi32(s[i][j]);
+    for (int i = 0; i < ROWS; i++) t[i] = four_totals(s[i][0], s[i][1], s[i][2], s[i][3]);
+    _mm512_storeu_si512(sums, quarters(quarters(t[0], t[1]), quarters(t[2], t[3])));
 }
 
 #else
