@@ -11,8 +11,7 @@ import numpy as np
 
 from toolchain.isa.checks import MOST
 from toolchain.isa.footprint.footprints import Footprints, Runs, element_runs
-from toolchain.isa.footprint.loop_nest import Nest, machine_nests, memories_alike, project
-from toolchain.isa.footprint.pipeline import Steps, pipelined_steps
+from toolchain.isa.footprint.loop_nest import Nest, Steps, machine_nests, memories_alike, pipelined_steps, project
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.rows import LIMIT, Rows, iterations
 from toolchain.isa.footprint.text import range_text

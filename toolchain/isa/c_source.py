@@ -1,7 +1,7 @@
 """Integer expressions as C text, exact: floor division and shifts, lazy choices, no overflow in any intermediate result.
 
 Every value carries the interval it lies in; an operation is done in the narrowest of 32, 64 and 128 bits that holds
-its operands and its result. Addresses (`data` false) are done in 64 bits throughout. What can only fail at run time (division
+its operands and its result. Addresses (`data` false) are done in 64 bits throughout. A fault that only run time shows (division
 by zero, a negative shift) sets `tw_fault` to the last two digits of the error's code and gives 0.
 """
 
@@ -14,7 +14,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
 
 SHIFT_LIMIT = 62
-"""Left shifts by more are refused at run time; nothing real needs them, and 64 bits could not hold the result."""
+"""Left shifts by more are refused at run time: no real program needs them, and 64 bits could not hold the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ Leaf = Callable[[Expr], CValue]
 
 
 def no_hint(_: Expr) -> Interval | None:
-    """Knows nothing."""
+    """The hint without an analysis: no bounds."""
     return None
 
 
 def c_scalar(e: Expr, leaf: Leaf) -> CValue:
-    """A scalar expression in 64-bit arithmetic. Raises UserError E0707 for what C cannot hold."""
+    """A scalar expression in 64-bit arithmetic. Raises UserError E0707 for values that C cannot hold."""
     return CWriter(leaf, data=False).value(e)
 
 
@@ -134,7 +134,7 @@ def c_constant(value: int) -> CValue:
 @dataclass(frozen=True)
 class CWriter:
     """Writes expressions. known: intervals that conditions outside have proved of sub-expressions.
-    hint: what an analysis of the whole instruction knows of a node."""
+    hint: bounds of a node from an analysis of the whole instruction."""
 
     leaf: Leaf
     data: bool

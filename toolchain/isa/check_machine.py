@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping
 
-from toolchain.isa.footprint.pipeline import missing_steps
+from toolchain.isa.footprint.loop_nest import missing_steps
 from toolchain.isa.footprint.walk import Guard, Occurrence, occurrences
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics

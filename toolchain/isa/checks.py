@@ -150,7 +150,7 @@ def _is_set(program: Program, rule: Illegal, rows: Ints, column: Ints) -> Ints:
 
 
 def refuse(found: Sequence[Violation], diagnostic: Callable[[Violation], Diagnostic]) -> None:
-    """Raises a UserError with the first MOST of what was found, if anything was."""
+    """Raises a UserError with the first MOST diagnostics, if there are any."""
     if found:
         raise limited([diagnostic(v) for v in found[: MOST + 1]])
 

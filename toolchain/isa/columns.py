@@ -1,7 +1,7 @@
 """Evaluates integer expressions over numpy columns: the meaning of toolchain/spec/evaluate.py, a whole column at once.
 
 Exact: an operation whose result might pass 64 bits is done with Python integers. Lazy: a side of `and`, `or` or
-`if else` is evaluated only for the rows that take it, so what is illegal there stays unnoticed elsewhere.
+`if else` is evaluated only for the rows that take it, so an illegal operation there goes unnoticed in other rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS, clog2, wrong
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
 Leaf = Callable[[Expr, Ints | None], Ints | int]
-"""Answers for what this module does not know: (expression, row numbers or None for all) -> one value a row, or one for all."""
+"""Values of leaves: (expression, row numbers or None for all) -> one value a row, or one for all."""
 
 Value = Any
 """An int (the same for every row), an int64 array, or an object array of ints that need more than 64 bits."""
@@ -56,7 +56,7 @@ def field_leaf(columns: Mapping[str, Ints]) -> Leaf:
 
 
 class _Evaluation:
-    """One evaluation; rows is None for all rows, so that the usual case copies nothing."""
+    """One evaluation; rows is None for all rows, so that the usual case makes no copy."""
 
     def __init__(self, leaf: Leaf, count: int, label: Callable[[int], str]) -> None:
         self.leaf, self.count, self.label = leaf, count, label

@@ -61,7 +61,7 @@ def _only_length(machine: Machine) -> int:
 
 
 def _recognise(machine: Machine, data: bytes, stride: int) -> Ints:
-    """int16: the kind that would start at each multiple of `stride` bytes; -1 where nothing matches."""
+    """int16: the kind that would start at each multiple of `stride` bytes; -1 where none matches."""
     size = word_bytes(machine.encoding)
     step = stride // size
     words = as_words(data, machine.encoding)
@@ -69,7 +69,7 @@ def _recognise(machine: Machine, data: bytes, stride: int) -> Ints:
     padded = np.concatenate((words, np.zeros(machine.encoding.longest_bytes // size + step, words.dtype)))
     found = np.zeros(count, np.int16)
     for kind, instruction in sorted(enumerate(machine.instructions), key=lambda item: len(item[1].others)):
-        same = found == 0  # one that takes all other values of a field has what is left
+        same = found == 0  # one that takes all other values of a field gets the rest
         for word, (mask, value) in pattern(instruction, 8 * size).items():
             column = padded[word : word + count * step : step]
             same &= (column & words.dtype.type(mask)) == words.dtype.type(value)

@@ -52,7 +52,7 @@ def unused(instruction: Instruction, word_bits: int) -> tuple[int, ...]:
 
 
 def pattern(instruction: Instruction, word_bits: int) -> dict[int, tuple[int, int]]:
-    """word -> (mask, value): what the words of this instruction hold where it is recognised."""
+    """word -> (mask, value): the bits by which the instruction is recognised."""
     found: dict[int, tuple[int, int]] = {}
     for name, value in instruction.match.items():
         for part in parts(instruction.field(name), word_bits):
@@ -74,7 +74,7 @@ def lengths(machine: Machine) -> Ints:
 
 
 def as_words(data: bytes, encoding: Encoding) -> Words:
-    """The little-endian words of a byte string whose length is a multiple of the unit; a view, nothing is copied."""
+    """The little-endian words of a byte string whose length is a multiple of the unit; a view, not a copy."""
     return np.frombuffer(data, np.dtype(f"<u{word_bytes(encoding)}"))
 
 

@@ -78,7 +78,7 @@ class _Manifest:
 
 @dataclass(frozen=True)
 class _Reader:
-    """A container and what errors call it."""
+    """A container and its name in errors."""
 
     archive: zipfile.ZipFile
     place: str
@@ -159,7 +159,7 @@ def _manifest(reader: _Reader) -> _Manifest:
 
 
 def _check_machine(reader: _Reader, machine: Machine, manifest: _Manifest) -> None:
-    """Raises UserError E0324 that says what differs."""
+    """Raises UserError E0324 with the differences."""
     there, here = (f"{name}:{config}" if config else name for name, config in ((manifest.machine, manifest.config), (machine.name, machine.config)))
     if manifest.fingerprint == fingerprint(machine):
         if len(manifest.streams) != machine.streams:
@@ -194,7 +194,7 @@ def load_program(machine: Machine, path: Path) -> Program:
     """The program in a file: `.asm` is assembly, `.hex` words as text, a zip an object container, anything else raw bytes.
 
     A file named `.bin` is raw whatever it begins with. Raises UserError: E0001, E0330 for the file, E03xx and E04xx for
-    what is in it.
+    its contents.
     """
     data = read_limited(path, MAX_BYTES, "the program")
     place = str(path)

@@ -45,7 +45,7 @@ class SyncEncoding:
     bits: Mapping[tuple[int, int, str, str], Bit]
 
     def carries(self, kind: int, unit: int, action: str, channel: Channel) -> bool:
-        """Whether such an instruction can wait on the channel, or post to it; posts to all_prior need nothing, events are moved beside it."""
+        """Whether such an instruction can wait on the channel, or post to it; posts to all_prior need no bit, events are moved beside it."""
         return channel.event >= 0 or (kind, unit, action, channel.counter) in self.bits or (action == POST and channel.mode == "all_prior")
 
 
@@ -82,7 +82,7 @@ def _bits(instruction: Instruction) -> list[Bit]:
 
 
 def _own(machine: Machine, counter: Counter) -> bool:
-    """Whether one queue posts to each instance and one waits on it, and nothing is in it at the start."""
+    """Whether one queue posts to each instance and one waits on it, and it is empty at the start."""
     private = machine.instances(counter.scope) >= machine.streams or counter.mode == "all_prior"
     return bool(counter.source and counter.target) and counter.count == 1 and not counter.initial and private
 

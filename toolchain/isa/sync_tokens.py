@@ -48,10 +48,10 @@ class Coupled:
 
 @dataclass(frozen=True)
 class SyncTokens:
-    """Counter instances of the device and what every instruction does to them.
+    """Counter instances of the device and the moves of every instruction on them.
 
     names: of each instance. counters: which counter of the machine, or of its interlock, each is one of. depth: -1 is unbounded.
-    mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares and takes nothing, and every instruction of the source unit posts one.
+    mode: COUNTING, FLAG, or ALL_PRIOR, where a wait compares without taking, and every instruction of the source unit posts one.
     coupled: of time alone; without it, every post is seen when its instruction is done.
     """
 

@@ -6,7 +6,7 @@ from itertools import islice
 
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.in_place import repeats
-from toolchain.isa.footprint.pipeline import pipelined_steps
+from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.schedule.compile import emit_alone, pack_tensors
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem

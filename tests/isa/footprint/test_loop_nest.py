@@ -1,5 +1,6 @@
 """Accesses are projected onto the loops that they use, and no more."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ from toolchain.analysis.footprints import footprints
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.isa.decode import decode
-from toolchain.isa.footprint.loop_nest import Exists, Nest, machine_nests, memories_alike
+from toolchain.isa.footprint.loop_nest import Exists, Nest, machine_nests, memories_alike, pipelined_steps
 from toolchain.isa.footprint.walk import Guard, Loop
+from toolchain.isa.semantics import ir
+from toolchain.spec.expr import Binary, Const
 from toolchain.spec.load import load_machine
-from toolchain.spec.model import Machine
+from toolchain.spec.model import Machine, Pipelined
 
 
 def nest_of(machine: Machine, instruction: str, view: str, kind: str) -> Nest:
@@ -61,3 +64,14 @@ def test_accesses_of_the_vendors_network(vendor_streams: Path) -> None:
     assert round(prints.traffic_read[conv, fm].sum() / 64 / 1e6, 2) == 1.54
     assert round(prints.traffic_written[conv, fm].sum() / 64 / 1e6, 2) == 0.66
     assert round(prints.traffic_read[conv, pm].sum() / 256 / 1e6, 2) in (0.15, 0.16)
+
+
+def test_iterations_of_a_pipelined_instruction_are_numbered_in_order() -> None:
+    plain = tiny("for i in range(n), j in range(2, b):\n    acc[(i + j) % 4][c] += 1")
+    changed = (replace(i, pipelined=Pipelined(("acc",), 2, "error") if i.name == "OP" else None) for i in plain.instructions)
+    (steps,) = pipelined_steps(replace(plain, instructions=tuple(changed)))["OP"]
+    rounds = [ir.Extreme("max", (Const(0), Binary("-", ir.FieldRef(stop), Const(start)))) for start, stop in ((0, "n"), (2, "b"))]
+    i, j = (Binary("-", ir.Var(name), Const(start)) for name, start in (("i", 0), ("j", 2)))
+    assert steps.writes == (True,)
+    assert steps.count == Binary("*", Binary("*", Const(1), rounds[0]), rounds[1])
+    assert steps.step == Binary("+", Binary("*", Binary("+", Binary("*", Const(0), rounds[0]), i), rounds[1]), j)

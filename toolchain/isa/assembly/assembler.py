@@ -32,7 +32,7 @@ class Lines:
 
 
 def assemble(machine: Machine, source: Source) -> Program:
-    """The program of a text. Raises UserError E0301..E0309 for how it is written, E0404, E0405 and E0408 for what it says."""
+    """The program of a text. Raises UserError E0301..E0309 for its spelling, E0404, E0405 and E0408 for its values."""
     text = read_lines(machine, source)
     order = np.argsort(np.array(text.streams, np.int64), kind="stable")
     kind, stream, line = (np.array(column, np.int64)[order] for column in (text.kinds, text.streams, text.lines))

@@ -42,7 +42,7 @@ class Memo(dict[K, V], Generic[K, V]):
 
 @dataclass(frozen=True)
 class Form:
-    """kind: index into machine.instructions. fields: what a line states, in the order it is printed, positional ones first.
+    """kind: index into machine.instructions. fields: those that a line states, in the order of printing, positional ones first.
 
     slots: place in `fields` by name. pairs: `name value` is read, and every field is printed; otherwise `name=value`, and
     a field at its default is left out.
@@ -103,7 +103,7 @@ def write_value(field: Field, value: int) -> str:
 
 
 Faults = list[tuple[int, TokenError]]
-"""(number of the token in its line, what is wrong with it)"""
+"""(number of the token in its line, its fault)"""
 
 _NUMERIC = frozenset("0123456789+-")
 
@@ -161,7 +161,7 @@ class LineReader:
         return self.form.positional + 1
 
     def _leaves_value(self, tokens: list[str], at: int) -> bool:
-        """Whether a token that means nothing is a wrong name, so that the next one was to be its value."""
+        """Whether an unknown token is a misspelled name, whose value would be the next token."""
         follows = at + 1 < len(tokens) and tokens[at + 1][0] in _NUMERIC
         return self.form.pairs and follows and tokens[at] not in self.form.slots and "=" not in tokens[at] and tokens[at].isidentifier()
 

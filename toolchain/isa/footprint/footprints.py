@@ -59,7 +59,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class Footprints:
-    """runs: merged, sorted by (instruction, memory, write, start). feeds: what control memories are loaded from.
+    """runs: merged, sorted by (instruction, memory, write, start). feeds: the sources from which control memories are loaded.
 
     traffic_read, traffic_written: int64 [n, memories], bytes before merging, replicas included. A memory in `alike` has one
     instance a lockstep replica, all used alike: its runs are those of the first replica.
@@ -137,7 +137,7 @@ def join_faults(parts: Sequence[Faults]) -> Faults:
 def element_runs(
     machine: Machine, view: View, instruction: Ints, write: bool, instance: Ints, index: list[Ints], count: Ints, access: int, spacing: Ints | int = 1
 ) -> tuple[Runs, Faults]:
-    """Rows of `count` neighbouring elements from the lowest index on, `spacing` index steps apart; what fails is left out.
+    """Rows of `count` neighbouring elements from the lowest index on, `spacing` index steps apart; rows that fail are left out.
 
     instruction, instance, index, count: int64 [rows]. access: its number, for faults.
     """

@@ -83,7 +83,7 @@ def register_instance(program: Program, register: str, instructions: Ints) -> In
 
 @dataclass(frozen=True)
 class Reads:
-    """Reads of one latched register: who reads which index, and who wrote it (-1: nobody)."""
+    """Reads of one latched register: who reads which index, and who wrote it (-1: no instruction)."""
 
     instruction: Ints
     index: Ints
@@ -91,7 +91,7 @@ class Reads:
 
 
 class Provenance:
-    """Answers, for a program in one order of execution, what registers hold when instructions read them."""
+    """Contents of registers at each read, for a program in one order of execution."""
 
     def __init__(self, program: Program, contents: Contents, order: Ints) -> None:
         self.program, self.contents, self.order = program, contents, order
@@ -124,9 +124,9 @@ class Provenance:
         return self.latches(register).before(slot, self.position[instructions])
 
     def read(self, e: ir.RegisterRead, instructions: Ints, index: Ints) -> Ints:
-        """int64: what register[index] (its field, where it latches) holds when each instruction reads it.
+        """int64: the value of register[index] (of its field, where it latches) when each instruction reads it.
 
-        Where no instruction wrote it, what stood there before the program ran. An index outside is taken to its nearest end.
+        Where no instruction wrote it, the value from before the program ran. An index outside is taken to its nearest end.
         """
         memory = self.program.machine.memory[e.register]
         place = np.clip(index, 0, memory.depths[0] - 1)

@@ -1,4 +1,4 @@
-"""Footprints in words: ranges of a memory, the comment of an instruction, and what is wrong with an address."""
+"""Footprints in words: ranges of a memory, the comment of an instruction, and the fault of an address."""
 
 from toolchain.isa.footprint.footprints import ALIGN, BANK, BUDGET, INSTANCE, Faults, Footprints, granules
 from toolchain.isa.footprint.loop_nest import Nest, machine_nests
@@ -58,7 +58,7 @@ def _number(memory: Memory, address: int) -> str:
 
 
 def controlled(machine: Machine) -> frozenset[tuple[str, str, bool]]:
-    """(instruction, memory, write) of every access whose address depends on what a control memory holds."""
+    """(instruction, memory, write) of every access whose address depends on the contents of a control memory."""
     return frozenset(
         (name, nest.access.view.memory, nest.occurrence.kind == "write")
         for name, nests in machine_nests(machine).items()

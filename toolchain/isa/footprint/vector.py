@@ -246,6 +246,3 @@ class _Collector:
         moved = count * view.element.bytes * nest.replicas if frame.weight is None else count * frame.weight * view.element.bytes * nest.replicas
         memory = self.machine.memories.index(self.machine.memory[view.memory])
         np.add.at((self.written if write else self.read)[:, memory], frame.instructions, moved)
-
-
-__all__ = ["ControlContents", "nests_of"]

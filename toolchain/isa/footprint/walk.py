@@ -1,6 +1,6 @@
 """Walks an instruction's semantics symbolically: every access with the loops and guards it stands under, all scalars in place.
 
-What is left of an address is an expression over fields, registers, control memories and loop variables alone. A scalar
+An address becomes an expression over fields, registers, control memories and loop variables alone. A scalar
 that is carried from iteration to iteration becomes a `Fold`. The replica index becomes the variable `@level`.
 """
 
@@ -32,7 +32,7 @@ class Fold(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """for var in [start, stop). step: what one iteration adds to the address, where that is known and the same for all."""
+    """for var in [start, stop). step: the growth of the address in one iteration, where it is known and the same for all."""
 
     var: str
     start: Expr
@@ -52,7 +52,7 @@ Path = tuple[Loop | Guard, ...]
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """kind: read | write | fill (a control memory gets `value`) | feed (what a fill reads) | latch | register (one is read).
+    """kind: read | write | fill (a control memory gets `value`) | feed (the read of a fill) | latch | register (one is read).
 
     target: the access, or the register's name; index: its address with all scalars in place (also of a register).
     value: of a fill, a choice between loads of whole elements and scalars.
@@ -206,7 +206,7 @@ class _Walker:
                 self.reads(index, path)
                 self.found.append(Occurrence("register", register, (index,), (), path))
             case Fold():
-                pass  # what stands inside was recorded where it is written
+                pass  # its reads were recorded where the temporary is written
             case _:
                 for child in ex.children(e):
                     self.reads(child, path)
@@ -217,7 +217,7 @@ class _Walker:
         self.found.append(Occurrence(kind, access, access.index, access.at, path, value))
 
     def data(self, e: Expr, path: Path, env: Env) -> None:
-        """Records what a data expression reads; a branch that data decides counts on both sides."""
+        """Records the reads of a data expression; a branch that data decides counts on both sides."""
         match e:
             case ir.Load(access=access):
                 self.touch("read", self.access(access, env), path)

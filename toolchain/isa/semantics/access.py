@@ -114,7 +114,7 @@ def free_lanes(e: Expr) -> list[str]:
 
 
 def close_reductions(e: Expr, kept: Sequence[str]) -> Expr:
-    """Fixes what each reduction sums over: the lanes inside it that the statement does not keep. Raises UserError E0214."""
+    """Fixes the lanes that each reduction sums over: those inside it that the statement does not keep. Raises UserError E0214."""
 
     def change(inner: Expr) -> Expr | None:
         if not isinstance(inner, ir.Reduce):

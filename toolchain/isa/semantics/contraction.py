@@ -2,7 +2,7 @@
 
 Two shapes. *Temporary*: a lane temporary is set, summed into by inner loops (behind guards that skip), then used; the loops
 outside the temporary's life are in any order. *Memory*: the sum goes straight to a memory; since the addition wraps (or
-provably fits) all its loops may be interchanged. Nothing here knows an engine or a machine.
+provably fits) all its loops may be interchanged. No engine or machine is named here.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from toolchain.spec.model import Machine
 
 @dataclass(frozen=True)
 class Contraction:
-    """A matrix product, its addresses free of local names: they mention loop variables, and what is fixed outside the loops.
+    """A matrix product, its addresses free of local names: they mention loop variables, and values fixed outside the loops.
 
     loop: the outermost statement it covers. outer: the loops around one sum (temporary) or all loops (memory), outermost
     first; inner: the reduction loops (temporary only). Every bound is free of these loops' variables.
     a, b: the two factors; a has the lanes `pixel_lanes + sum_lanes` in some order, b has `group_lanes + sum_lanes`.
     target: the memory element summed into, or the temporary. when: conditions, fixed outside the loops, that select this sum;
-    with another outcome `loop` does something else. guards: a product counts only where all hold.
+    with another outcome `loop` has another effect. guards: a product counts only where all hold.
     before, after: the statements around the reduction in the body of the innermost outer loop (temporary only).
     lets: the local names that `outer`'s bodies set on the way, outermost first.
     """
@@ -227,7 +227,7 @@ def _names(access: ir.Access) -> tuple[str, ...] | None:
 def _legal(machine: Machine, semantics: ir.Semantics, c: Contraction, in_place: bool) -> bool:
     """Whether the products may be summed, and the sums finished, in any order.
 
-    An instruction that is not `in_place` never reads what another of its iterations wrote: such a program is refused.
+    An instruction that is not `in_place` never reads an element that another of its iterations wrote: such a program is refused.
     """
     written = written_memories((c.loop,))
     factors = {c.a.view.memory, c.b.view.memory}
@@ -240,6 +240,3 @@ def _legal(machine: Machine, semantics: ir.Semantics, c: Contraction, in_place: 
 def _loads(stmt: ir.Stmt) -> Iterator[ir.Load]:
     if isinstance(stmt, ir.SetTemp | ir.Store):
         yield from (e for e in ex.walk(stmt.value) if isinstance(e, ir.Load))
-
-
-__all__ = ["Contraction", "find_contractions", "statements", "written_memories"]

@@ -56,7 +56,7 @@ class Expressions:
         return found
 
     def resolve(self, e: Expr, bound: Bound | None = None) -> Expr:
-        """The expression over the IR's leaves. bound: inside a function, what its names stand for."""
+        """The expression over the IR's leaves. bound: inside a function, the expressions behind its names."""
         found = ex.rewrite(e, lambda inner: self._leaf(inner, bound))
         self._measure(found, e.span)
         return found

@@ -9,7 +9,7 @@ from toolchain.spec.expr import Expr, walk
 
 
 def value_flows(semantics: ir.Semantics) -> Mapping[str, frozenset[int]]:
-    """By memory that is read as data: the numbers of the accesses that write what was made of it."""
+    """By memory that is read as data: the numbers of the accesses that write values made of it."""
     temps = _temps(semantics)
     found: dict[str, frozenset[int]] = {}
     for stmt in statements(semantics.body):
@@ -64,7 +64,7 @@ def _target(stmt: ir.Stmt) -> Key | None:
 
 
 def carried(body: Sequence[ir.Stmt]) -> tuple[list[Key], list[Key]]:
-    """(sums, others), in order of name. A sum is read by nothing but its own additions and writes to memory."""
+    """(sums, others), in order of name. A sum is read only by its own additions and by writes to memory."""
     handed = sorted(assigned(body) & exposed(body)[0])
     sums = [key for key in handed if all(_adds(stmt, key) or isinstance(stmt, ir.Store) for stmt in statements(body) if _mentions(stmt, key))]
     return sums, [key for key in handed if key not in sums]

@@ -111,6 +111,3 @@ def _deep(expr: Expr) -> Iterator[Expr]:
     if not isinstance(expr, ir.ControlRead | ir.Load):
         for child in ex.children(expr):
             yield from _deep(child)
-
-
-__all__ = ["access_differs", "differs", "instance", "paths_differ", "places", "replica_levels", "replica_names", "scope_levels", "stream_levels"]

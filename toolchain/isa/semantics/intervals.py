@@ -1,4 +1,4 @@
-"""Interval arithmetic on integers: what an operator can give when its operands lie between bounds."""
+"""Interval arithmetic on integers: bounds of an operator's result from those of its operands."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The semantics of an instruction as a tree: what every engine, footprint and manual page is derived from.
+"""The semantics of an instruction as a tree: the source of every engine, footprint and manual page.
 
 Expressions reuse toolchain/spec/expr.py and add the leaves below. An expression is either *scalar* (the address
 phase: integers known without tensor data) or *data* (it holds Load, Temp or Lane leaves; evaluated once per lane).
@@ -193,7 +193,7 @@ class Latch(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class TempType:
-    """A lane temporary: its scalar type, what happens past its range (error: provably never), and its lanes."""
+    """A lane temporary: its scalar type, its rule past the range (error: provably never), and its lanes."""
 
     type: ScalarType
     overflow: str

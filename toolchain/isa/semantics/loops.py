@@ -47,7 +47,7 @@ def _chain(first: ir.For) -> Chain:
 
 
 def _fixed(loop: ir.For, changing: frozenset[str]) -> bool:
-    """Whether the bounds are safe to compute early: nothing that may change, nothing that may fail."""
+    """Whether the bounds are safe to compute early: no part of them may change or fail."""
     nodes = [e for bound in (loop.start, loop.stop) for e in ex.walk(bound)]
     names = {e.name for e in nodes if isinstance(e, ir.Var)}
     fails = any(isinstance(e, ir.ControlRead | ir.RegisterRead) or (isinstance(e, ex.Binary) and e.op in ("//", "%", "<<", ">>")) for e in nodes)
@@ -136,7 +136,7 @@ def _nested(body: Sequence[ir.Stmt]) -> tuple[list[ir.For], Sequence[ir.Stmt]]:
 
 
 def _addresses(body: Sequence[ir.Stmt], given: Mapping[str, Expr] | None = None) -> Iterator[Expr]:
-    """The index of every element that statements read or write, in fields, loop variables and records. given: what variables stand for."""
+    """The index of every element that statements read or write, in fields, loop variables and records. given: the expressions behind variables."""
     known = dict(given or {})
     for stmt in body:
         if isinstance(stmt, ir.Let):

@@ -102,6 +102,3 @@ def read_semantics(machine: Machine, instruction: Instruction) -> ir.Semantics:
     semantics = ir.Semantics(instruction.name, body, scope.lanes, scope.temps, tuple(scope.accesses))
     check_semantics(machine, semantics)
     return semantics
-
-
-__all__ = ["MachineKey", "machine_semantics", "read_semantics"]

@@ -1,4 +1,4 @@
-"""Expressions of which only a part is known: conditions without what constants decide, and values that follow from some fields alone."""
+"""Expressions of which only a part is known: conditions with their constant parts folded, and values that follow from some fields alone."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,7 +9,7 @@ from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logi
 
 
 def fold_condition(e: Expr) -> Expr:
-    """A condition without the parts that constants decide: a constant, or what is left of `and` and `or`."""
+    """A condition without the parts that constants decide: a constant, or the rest of `and` and `or`."""
     if not isinstance(e, Logic):
         return fold(e)
     deciding = e.op == "or"
@@ -23,7 +23,7 @@ def fold_condition(e: Expr) -> Expr:
 
 
 def fold(e: Expr) -> Expr:
-    """A constant when the expression holds nothing but constants, else the expression."""
+    """A constant when the expression holds only constants, else the expression."""
 
     def leaf(inner: Expr) -> int:
         raise KeyError(inner)

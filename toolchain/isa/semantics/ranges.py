@@ -1,4 +1,4 @@
-"""Interval analysis of an instruction's semantics: bounds for every node, and proofs that nothing passes its range."""
+"""Interval analysis of an instruction's semantics: bounds for every node, and proofs that no value passes its range."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Ranges:
-    """Bounds over all executions. names: loop variables and scalars; temps: what a temporary keeps, narrowed."""
+    """Bounds over all executions. names: loop variables and scalars; temps: the narrowed values of a temporary."""
 
     machine: Machine
     semantics: ir.Semantics
@@ -39,7 +39,7 @@ class Ranges:
 
 
 def analyse(machine: Machine, semantics: ir.Semantics) -> Ranges:
-    """The bounds of every node. Raises UserError E0220 to E0223, with all their places, for what cannot be proved."""
+    """The bounds of every node. Raises UserError E0220 to E0223, with all their places, for values without a proof."""
     walk = _Walk(machine, semantics)
     walk.block(semantics.body, walk.evaluator.start())
     if walk.errors:
@@ -236,7 +236,7 @@ class _Walk:
 
 
 def _enter(stmt: ir.For, span: Interval, known: Known) -> Known:
-    """Before an iteration: nothing that the body assigns keeps what a condition said of it."""
+    """Before an iteration: names that the body assigns lose the bounds that conditions gave them."""
     gone = assigned((stmt,))
     return known.with_name(stmt.var, span).after_store().without(gone)
 

@@ -1,4 +1,4 @@
-"""Semantics text to Python syntax trees with positions in the machine's file, nothing deep enough to hurt; and the functions in it."""
+"""Semantics text to Python syntax trees with positions in the machine's file, of a limited depth; and the functions in it."""
 
 import ast
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Locator:
 
 @dataclass(frozen=True)
 class Function:
-    """lets: local names in order; results: what it returns, one or more. Names in it are not resolved yet."""
+    """lets: local names in order; results: the values it returns, one or more. Names in it are not resolved yet."""
 
     name: str
     params: tuple[str, ...]

@@ -39,7 +39,7 @@ def expressions(stmt: ir.Stmt) -> tuple[Expr, ...]:
 
 
 def addresses(access: ir.Access) -> tuple[Expr, ...]:
-    """Every expression that decides what an access touches: its index, its instance, its fixed lanes."""
+    """Every expression that decides which element an access touches: its index, its instance, its fixed lanes."""
     return (*access.index, *(at for _, at in access.at), *(lane for lane in access.lanes or () if isinstance(lane, Expr)))
 
 
@@ -65,7 +65,7 @@ def access_mentions(access: ir.Access, names: Iterable[str]) -> bool:
 
 
 def inline(e: Expr, values: Mapping[str, Expr]) -> Expr:
-    """The expression with variables replaced by what they stand for (already free of those variables)."""
+    """The expression with variables replaced by their expressions (already free of those variables)."""
 
     def change(inner: Expr) -> Expr | None:
         match inner:

@@ -1,4 +1,4 @@
-"""Resolved semantics back to text: canonical, with parameters in place and functions gone; reading it again changes nothing."""
+"""Resolved semantics back to text: canonical, with parameters in place and functions gone; reading it again gives the same text."""
 
 from collections.abc import Sequence
 
@@ -119,6 +119,3 @@ def _access(access: ir.Access) -> str:
     lanes = [lane if isinstance(lane, str) else unparse(lane) for lane in access.lanes or ()]
     shown = f"[{', '.join(lanes)}]" if lanes else ""
     return f"{access.view.name}{where}[{', '.join(map(unparse, access.index))}]{shown}"
-
-
-__all__ = ["unparse", "unparse_semantics"]

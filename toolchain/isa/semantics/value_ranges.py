@@ -1,4 +1,4 @@
-"""Bounds of expressions under what is known at a point of an instruction: names, temporaries, and conditions that hold."""
+"""Bounds of expressions from the facts at a point of an instruction: names, temporaries, and conditions that hold."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ class Known:
         return self._forget(lambda e: (isinstance(e, ir.Var) and (e.name, False) in keys) or (isinstance(e, ir.Temp) and (e.name, True) in keys))
 
     def after_store(self) -> "Known":
-        """After a write to a memory: what was known of loaded data no longer holds."""
+        """After a write to a memory: bounds of loaded data no longer hold."""
         return self._forget(lambda e: isinstance(e, ir.Load | ir.ControlRead))
 
     def _forget(self, gone: Callable[[Expr], bool]) -> "Known":
@@ -59,7 +59,7 @@ Report = Callable[[Expr, Interval, tuple[Interval, ...]], None]
 
 
 def quiet(_node: Expr, _bounds: Interval, _operands: tuple[Interval, ...]) -> None:
-    """Hears nothing."""
+    """The report of an evaluation without a listener."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +230,3 @@ def narrowed(value: Interval, target: Interval, overflow: str) -> Interval:
     if overflow != "saturate":
         return target
     return min(max(value[0], target[0]), target[1]), max(min(value[1], target[1]), target[0])
-
-
-__all__ = ["Evaluator", "Known", "Report", "narrowed", "quiet", "type_bounds"]

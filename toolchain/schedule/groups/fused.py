@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from toolchain.isa.footprint.pipeline import pipelined_steps
+from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import Pass, TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.isa.encode import matched_value
 from toolchain.isa.semantics.loops import LoopNest, loop_nest
-from toolchain.isa.semantics.machine import MachineKey, machine_semantics
+from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.schedule.kernels.kernel import Constant
 from toolchain.schedule.kernels.kernel_shapes import ShapeCall
 from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, names_in, solved
@@ -17,6 +17,7 @@ from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Field, Instruction, Machine
 from toolchain.spec.yaml_nodes import Node
 from toolchain.timing.class_cost import timing_fields

@@ -1,0 +1,61 @@
+"""Semantics text: places in the machine's file, limits of its depth, and its functions."""
+
+import ast
+
+import pytest
+
+from tests.tiny_machine import tiny
+from toolchain.isa.semantics.text import MAX_DEPTH, Function, Locator, read_functions
+from toolchain.spec.errors import Source, Span, UserError
+from toolchain.spec.expr import Binary, Const, Name
+from toolchain.spec.model import Text
+
+SOURCE = Source("m.yaml", "functions: |\n    x = 1\n    y = x\n")
+
+
+def locator(text: str) -> Locator:
+    return Locator(Text(text, Span(SOURCE, 1, 1), 4))
+
+
+def test_a_statement_stands_at_its_line_and_column_of_the_file() -> None:
+    where = locator("x = 1\ny = x\n")
+    second = where.parse()[1]
+    assert isinstance(second, ast.Assign)
+    assert (where.span(second).line, where.span(second).column) == (3, 5)
+    assert where.span(second.value).column == 9
+    assert where.convert(second.value) == Name("x")
+
+
+@pytest.mark.parametrize(("text", "code"), [("x = = 1", "E0201"), ("x = 'a'", "E0121"), ("x = 1.5", "E0121")])
+def test_unreadable_text_is_refused(text: str, code: str) -> None:
+    with pytest.raises(UserError, match=code):
+        locator(text).convert(locator(text).parse()[0].value)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_text_may_nest_to_a_limit() -> None:
+    deepest = MAX_DEPTH - 2  # the statement and the innermost name count too
+    assert len(locator("x = " + "-" * deepest + "y").parse()) == 1
+    with pytest.raises(UserError, match="E0212"):
+        locator("x = " + "-" * (deepest + 1) + "y").parse()
+
+
+def test_functions_are_read_with_names_unresolved() -> None:
+    found = read_functions(tiny("pass\n", "def halves(x):\n    half = x // 2\n    return half, x - half\n"))
+    half, rest = Binary("//", Name("x"), Const(2)), Binary("-", Name("x"), Name("half"))
+    (function,) = found.values()
+    assert function == Function("halves", ("x",), (("half", half),), (Name("half"), rest), function.span)
+
+
+@pytest.mark.parametrize(
+    ("functions", "code"),
+    [
+        ("x = 1\n", "E0203"),
+        ("def f(x=1):\n    return x\n", "E0203"),
+        ("def f(x):\n    y = x\n", "E0203"),
+        ("def f(x):\n    return x\ndef f(y):\n    return y\n", "E0205"),
+        ("def min(x):\n    return x\n", "E0205"),
+    ],
+)
+def test_functions_hold_assignments_and_one_return(functions: str, code: str) -> None:
+    with pytest.raises(UserError, match=code):
+        read_functions(tiny("pass\n", functions))
