@@ -1,5 +1,6 @@
 """Reasons are data: read back as they were, grouped by code, in words that one table has."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_a_name_of_the_machine_s_is_never_left_out() -> None:
     """A memory of the machine is no tensor."""
     room = Why.TILE_ROOM(place="w", elements=9, memory="wgt", depth=4)
     assert text_of(room, general=True) == "no tile of it fits on chip: 'w' takes 9 elements of 'wgt', which has 4"
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_no_code_says_a_word_twice(general: bool) -> None:
+    """Neither in a row (`the the`) nor around an article (`node a node`), whatever stands behind it."""
+    for member in Why:
+        sample = {name: 7 if re.search(r"[fg]$", form) else f"the_{name}" for name, form in member.value.arguments.items()}
+        behind = [Why.WRONG_RANK(tensor="x", rank=3, wanted=4)] if "{because}" in member.value.text else []
+        told = text_of(member(behind, **sample), general)
+        assert not re.search(r"\b(\w+) (?:an? |the )?\1\b", told), f"{member.name}: {told}"
+
+
+def test_a_reason_without_names_has_one_article() -> None:
+    reason = Why.NO_INTEGERS([Why.NOT_FINITE()], node="conv1", operation="conv2d")
+    assert text_of(reason) == "node 'conv1' (conv2d) cannot be quantised: a factor is not finite"
+    assert text_of(reason, general=True) == "a node (conv2d) cannot be quantised: a factor is not finite"
 
 
 def test_an_error_is_its_reasons() -> None:

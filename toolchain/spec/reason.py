@@ -47,7 +47,7 @@ class Wording:
         """The text of a reason. because: of those behind it. general: without the names of the model's own parts."""
         parts: list[str] = []
         for literal, name, form, _ in Formatter().parse(self.text):
-            parts.append(literal)
+            parts.append(literal.removesuffix(f"{form} ") if general and form in NAMES else literal)  # `node 'conv1'` is `a node`
             if name == "because":
                 parts.append(because)
             elif name is not None:

@@ -118,7 +118,7 @@ def test_an_unknown_kernel_and_a_machine_without() -> None:
     ("old", "new", "message"),
     [
         ("  fm: {banks: 8}", "  fn: {banks: 8}", "E1002 unknown memory 'fn'"),
-        ("  fm: {banks: 8}", "  fm: {banks: 7}", "E1002 the 24 banks of 'fm' do not divide into pools of 7"),
+        ("  fm: {banks: 8}", "  fm: {banks: 7}", "E1002 the 24 banks of 'fm' cannot be divided into pools of 7"),
         ("registers: base", "registers: bass", "E1002 the host sets no registers 'bass'; did you mean 'base'?"),
         ("registers: base", "registers: ci", "E1002 the host sets no registers 'ci'"),
         ("constants: 3}", "constants: 4}", "E1002 segment 'constants' has register 4, and 'base' has 4"),

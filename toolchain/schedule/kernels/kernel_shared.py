@@ -8,6 +8,9 @@ from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Node
 
+ON_CHIP = ("scratchpad", "ring")
+"""Kinds of memories in which tiles have slots."""
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -42,9 +45,17 @@ def read_shared(machine: Machine, context: Context, root: Node) -> Shared:
 
 def _pool(machine: Machine, context: Context, name: str, node: Node) -> int:
     """How many banks a pool of this memory has."""
-    size = context.number(node.value["banks"])
-    if name not in machine.memory:
-        raise fail("E1002", f"unknown memory '{name}'", node.span, nearest(name, machine.memory))
-    if size < 1 or machine.memory[name].banks % size:
-        raise fail("E1002", f"the {machine.memory[name].banks} banks of '{name}' do not divide into pools of {size}", node.span)
+    size, held = context.number(node.value["banks"]), machine.memory.get(name)
+    if held is None or held.kind not in ON_CHIP:
+        known = [memory.name for memory in machine.memories if memory.kind in ON_CHIP]
+        text = f"unknown memory '{name}'" if held is None else f"slots are on chip, and memory '{name}' is of kind {held.kind}"
+        raise fail("E1002", text, node.where(), nearest(name, known))
+    if size < 1 or held.banks % size:
+        counted = f"{held.banks} banks" if held.banks > 1 else "one bank"
+        raise fail("E1002", f"the {counted} of '{name}' cannot be divided into pools of {size}", node.value["banks"].span, _sizes(held.banks))
     return size
+
+
+def _sizes(banks: int) -> str:
+    """The sizes that pools of so many banks can have."""
+    return "possible: " + ", ".join(str(size) for size in range(1, banks + 1) if not banks % size)
