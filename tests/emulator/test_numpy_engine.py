@@ -68,6 +68,10 @@ SEMANTICS = {
     "records": "for i in range(n):\n    k = ctl[(i + b) % 4]\n    acc[k.lo % 4][o] += k.hi * feat[0, k.lo + a][o]\n",
     "records written and read": "for i in range(n):\n    ctl[i % 4] = dram.rec[b * 2 + i]\n    acc[ctl[(i + 1) % 4].lo % 4][o] += m\n",
     "scalars of a control memory": "for i in range(n):\n    acc[num[(i + b) % 4] % 4][o] = num[i % 4] + m\n",
+    "both sides of a branch": (
+        "for i in range(n):\n    if (i + b) % 2 == 0:\n        acc[i % 4][o] = m\n        if i > b:\n            sat[i % 4][o] = 1\n        else:\n"
+        "            sat[i % 4][o] = 2\n    else:\n        acc[i % 4][o] += feat[0, i + a][o]\n"
+    ),
     "products": (
         "for i in range(n), j in range(b):\n    t[k]: i32 = dot(par[(i + j) % 4][k, c], feat[0, j + a][c])\n"
         "    acc[i % 4][o] += sum(t[k]) + feat[1, i][o]\n"

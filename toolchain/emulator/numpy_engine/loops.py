@@ -39,6 +39,7 @@ def branch(test: Run, then: Action | None, other: Action | None) -> Action:
             return
         before = f.mask
         for side, taken in ((then, found), (other, ~found)):
+            f.mask = before  # the second side's share is of all that came here, not of the first side's
             if side and (mask := f.taking_part(taken)).any():
                 f.mask = None if before is None and bool(mask.all()) else mask
                 side(f)
