@@ -1,4 +1,4 @@
-"""DOC"""
+"""Windows of the layer language: kernels, strides, dilations and every way to write padding."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Shapes of layers agree with ONNX's own inference."""
 
 import onnx
 from hypothesis import assume, given

@@ -1,4 +1,4 @@
-"""DOC"""
+"""A user's wishes: patterns of names and operators, the first that fits, and the reasons that they become."""
 
 import onnx_ir as ir
 import pytest

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Nodes that change nothing, lead nowhere or only pad go; results stay."""
 
 from pathlib import Path
 

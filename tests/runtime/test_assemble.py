@@ -1,4 +1,4 @@
-"""DOC"""
+"""Plans cut into as few turns of host and regions as possible, which compute the same as the model."""
 
 from collections.abc import Sequence
 from itertools import pairwise, permutations

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Ranges of device memory, and the parts of a run."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DOC
+"""Machines of a build and the names of their folders.
 
 Deployments: the machines, links and rules of one system.
 """

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Lines of progress."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""DOC"""
+"""A verdict in words: short where all is exact, and the first difference named."""
 
 import json
 import math

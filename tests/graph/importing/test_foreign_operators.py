@@ -1,4 +1,4 @@
-"""DOC"""
+"""Operators on stored integers that ONNX Runtime's tools write become standard operators with the same results."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Operators of older operator sets mean the same at the present one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Files that stages write and read back: the same bytes each time, and one line for an edited one."""
 
 import json
 from collections.abc import Callable
