@@ -244,3 +244,22 @@ def test_a_network_of_the_zoo_that_fails(tmp_path: Path) -> None:
     done = table("dpuv3_zoo", ZOO | {"wrong": "build: E0904 open"}, "face_landmark.json", tmp_path)
     assert done.returncode == 1
     assert "- face_landmark: build: E0904 open" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("test", "text", "untested"),
+    [
+        ("tests/a/b/test_c.py", "", False),
+        ("tests/a/b/test_b.py", "from toolchain.a.b.c import f", False),
+        ("tests/a/test_b.py", "from toolchain.a.b import c", False),
+        ("tests/a/test_b.py", "from toolchain.a.b import other", True),
+        ("tests/a/b/test_d.py", "from toolchain.a.b.c import f", True),
+        ("tests/test_a.py", "import toolchain.a.b.c", True),
+    ],
+)
+def test_a_module_belongs_to_its_own_test_or_to_that_of_its_package(test: str, text: str, untested: bool, tmp_path: Path) -> None:
+    for path, content in (("toolchain/a/b/c.py", "def f(): pass"), ("toolchain/a/b/__init__.py", ""), (test, text)):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    done = bench("house", f"{tmp_path} --untested", tmp_path)
+    assert (done.returncode, done.stdout.split()) == (0, ["a/b/c.py"] if untested else [])
