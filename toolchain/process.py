@@ -103,7 +103,7 @@ forms of a model's file, and models put together: onnx imports them, and no stag
 
 
 class _Deferring(MetaPathFinder):
-    """Finds what Python finds, and leaves the reading for later."""
+    """Finds modules as Python does, and leaves their reading for later."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         found = PathFinder.find_spec(fullname, path, target) if fullname in RARE else None

@@ -81,9 +81,8 @@ class Buffer(Protocol):
 class DramMap:
     """memory: the one of kind dram. registers: the memory of the host's registers, empty where addresses are absolute.
 
-    inputs, outputs: what the host writes before a run and reads after it. tensors: every tensor that has an address there, or in a memory on chip
-    that streams share; what is no
-    output is there only while operations need it, its room serves others later.
+    inputs, outputs: tensors that the host writes before a run and reads after it. tensors: every tensor that has an address there, or in a memory
+    on chip that streams share; one that is no output is there only while operations need it, its room serves others later.
 
     rooms: how many copies of the program run side by side, each on images of its own, in a room of its own of each segment with a pitch. streams:
     of each copy, those of a copy one behind the other. A tensor's shape is that of one copy.
@@ -130,7 +129,7 @@ class DramMap:
         return get_tensor(machine, stored, self._bytes(state, stored))
 
     def buffer(self, state: State, name: str) -> Bytes:
-        """The buffer of a tensor as it stands in a state, what lies beside the tensor included."""
+        """The buffer of a tensor as it stands in a state, with all that lies beside the tensor."""
         return self._bytes(state, self.tensors[name])
 
     def memory_of(self, name: str) -> tuple[str, int]:
@@ -172,8 +171,8 @@ def _stored(held: Mapping[str, Any]) -> StoredTensor:
 
 
 def put_tensor(machine: Machine, stored: StoredTensor, data: Bytes, values: Array) -> None:
-    """A host tensor [batch, channels, height, width] into its buffer's bytes. What has no source becomes zero where the buffer is all
-    the tensor's own, and stays as it is where others share it. Raises ValueError for another shape or a value that does not fit."""
+    """A host tensor [batch, channels, height, width] into its buffer's bytes. Elements without a source become zero where the buffer is all
+    the tensor's own, and stay as they are where others share it. Raises ValueError for another shape or a value that does not fit."""
     if values.shape != tuple(stored.shape):
         raise ValueError(f"the tensor is {values.shape}, not {tuple(stored.shape)}")
     found = packing_of(machine, stored)

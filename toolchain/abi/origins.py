@@ -13,7 +13,7 @@ NONE = -1
 
 
 class StepName(NamedTuple):
-    """kind: load, start, compute, finish or store; `constants` for what brings records on chip. place: of the kernel, empty for constants."""
+    """kind: load, start, compute, finish or store; `constants` for loads of records. place: of the kernel, empty for constants."""
 
     kind: str
     place: str

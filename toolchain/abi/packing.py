@@ -99,7 +99,7 @@ def cut_axis(offsets: Ints) -> Iterator[Piece]:
 
 
 def _levels(offsets: Ints) -> Iterator[tuple[int, int]]:
-    """From the innermost outwards: how often what was found so far comes again at the same distance."""
+    """From the innermost outwards: how often the part found so far comes again at the same distance."""
     size, count = 1, 0
     while size < len(offsets) and count != 1:
         blocks = offsets[: len(offsets) // size * size].reshape(-1, size)
@@ -133,7 +133,7 @@ class Packing:
         return self.places[0]
 
     def store(self, values: Array) -> bytes:
-        """The stored bytes of a host tensor; what has no source is zero. Raises ValueError for another shape or a value that does not fit."""
+        """The stored bytes of a host tensor; elements without a source are zero. Raises ValueError for another shape or a value that does not fit."""
         stored = np.zeros(self.bytes, np.uint8)
         self.insert(stored, values)
         return stored.tobytes()

@@ -49,7 +49,7 @@ def model_file(model: "onnx.ModelProto", root: Path) -> Path:
 def samples_file(calibration: Given, inputs: list[str], root: Path) -> Path:
     """An .npz file of recorded inputs, by the names of the inputs; a single array belongs to the only one.
 
-    Raises UserError E0808 for arrays of other names, and for what is no array of numbers or texts.
+    Raises UserError E0808 for arrays of other names, and for values that are no array of numbers or texts.
     """
     named = calibration if isinstance(calibration, Mapping) else dict.fromkeys(inputs[:1], calibration)
     if sorted(named) != sorted(inputs):
@@ -102,17 +102,17 @@ def compile_model(
     folder: str | Path = ROOT,
     say: Say | None = None,
 ) -> Compiled:
-    """Compiles a model for a machine, and answers with where the bundle is and what it costs.
+    """Compiles a model for a machine; the answer has the bundle and its costs.
 
     model: a name, the path of an .onnx or .yaml file, or a model in memory. target: a machine's name, NAME:CONFIG, or the path of its
     file; several, the first choice first; or the path of a deployment.
     dims: sizes of open dimensions by name or as `input.axis`. params: parameters of the machine, of several MACHINE.NAME.
-    place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, what the model's file says.
-    calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them, what the model's file says, else made-up ones.
-    fallback: whether the host may run what the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
+    place: `pays` for regions that save time, `all` for whatever the machine takes; where left out, as the model's file says.
+    calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them those of the model's file, else made-up ones.
+    fallback: whether the host may run nodes that the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
     streams: how many of the machine's share the work of every operation. images: how many a run takes, each on so many streams of its own; 0: as few
     as the machine can. folder: for all files; one build is done again only where something changed.
-    say: is told what goes on. Raises UserError.
+    say: is told each step. Raises UserError.
     """
     root, own = Path(folder).absolute(), str(Path(schedule).absolute()) if schedule else ""
     sizes, changed = _sizes(dims or {}), _changed(params or {})
@@ -190,7 +190,7 @@ def _calibrated(variables: Variables, calibration: "Given | Path", root: Path) -
 
 
 def _sizes(dims: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Raises UserError E1202 for what is no size; numpy's whole numbers do as well."""
+    """Raises UserError E1202 for a value that is no size; numpy's whole numbers do as well."""
     return tuple(sorted((name, _size(name, size)) for name, size in dims.items()))
 
 

@@ -91,7 +91,7 @@ class Loaded:
         return prepare_picture(np.asarray(picture), inputs[wanted], resize)
 
     def _array(self, name: str, value: Any) -> Any:
-        """Lists of numbers as arrays of the input's type; what is no tensor stays as it is."""
+        """Lists of numbers as arrays of the input's type; a value that is no tensor stays as it is."""
         entry = self.inputs.get(name)
         if entry is None or entry.shape is None or hasattr(value, "dtype"):
             return value

@@ -47,7 +47,7 @@ def disassemble(arguments: argparse.Namespace) -> None:
 
 
 def extract(arguments: argparse.Namespace) -> None:
-    """Writes the part, opens it in ONNX Runtime, and says what it takes and gives. Raises UserError E0005, E0910 and all of extract_model."""
+    """Writes the part, opens it in ONNX Runtime, and prints its inputs and outputs. Raises UserError E0005, E0910 and all of extract_model."""
     from toolchain.graph.files import write_proto
     from toolchain.graph.importing.extract import extract_model
     from toolchain.graph.nodes import shape_text

@@ -1,4 +1,4 @@
-"""`tilewright target`, `operation` and `kernel`: lists, descriptions, manuals and checks of what is declared."""
+"""`tilewright target`, `operation` and `kernel`: lists, descriptions, manuals and checks of declarations."""
 
 import argparse
 import json
@@ -45,7 +45,7 @@ def show_target(arguments: argparse.Namespace) -> None:
 
 
 def check_target(arguments: argparse.Namespace) -> None:
-    """Errors are raised while loading; what remains is to say that there are none, and what is assumed."""
+    """Errors are raised while loading; here it says that there are none, and lists the assumptions."""
     from toolchain.schedule.check_conventions import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 

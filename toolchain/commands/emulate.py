@@ -140,7 +140,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def emulate(arguments: argparse.Namespace) -> None:
-    """Checks, runs, times, and writes what was asked for."""
+    """Checks, runs and times a program, and writes the files that were asked for."""
     job = _load(arguments)
     outputs = output_regions(job.program.machine, arguments.out)
     for path in (*(region.path for region in outputs), *(Path(text) for text in (arguments.trace, arguments.json) if text)):
@@ -191,7 +191,7 @@ def _write(job: Job, region: MemoryRegion, footprints: Footprints) -> None:
 
 
 def _used(job: Job, region: MemoryRegion, footprints: Footprints) -> int:
-    """The end of what was loaded into a memory instance or touched there by the program, in bytes."""
+    """The end of the bytes that were loaded into a memory instance or touched there by the program."""
     machine, runs = job.program.machine, footprints.runs
     memory = machine.memory[region.memory]
     first = region.instance * (memory.bytes // memory.granule)

@@ -1,6 +1,6 @@
-"""`tilewright help COMMAND`: what `tilewright COMMAND --help` says.
+"""`tilewright help COMMAND`, the text of `tilewright COMMAND --help`.
 
-`tilewright completion SHELL`, and what the shell is answered: names of machines, models, variables and their values.
+`tilewright completion SHELL`, and the answers to the shell: names of machines, models, variables and their values.
 """
 
 import argparse

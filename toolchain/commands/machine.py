@@ -32,7 +32,7 @@ def pairs(texts: list[str], form: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """seconds: wall time of each stage, in the order they ran; what the C compiler takes stands beside them, as it runs once.
+    """seconds: wall time of each stage, in the order they ran; the C compiler's stand beside them, as it runs once.
 
     For reports only; no artefact holds it.
     """

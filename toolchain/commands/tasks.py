@@ -10,7 +10,7 @@ from toolchain.tasks.plan import make_plan
 def run(arguments: argparse.Namespace) -> int:
     """The exit code: 0 done, 1 when a stage found errors.
 
-    Raises UserError E0002 for what is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
+    Raises UserError E0002 for a word that is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
     """
     from toolchain.tasks.doit_tasks import run_task
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def clean(arguments: argparse.Namespace) -> None:
-    """Removes what the tasks made. Raises as `run`, and E0005."""
+    """Removes all that the tasks made. Raises as `run`, and E0005."""
     from toolchain.tasks.folders import clean_plan
 
     verb = "would remove" if arguments.dry_run else "removed"

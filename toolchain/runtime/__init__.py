@@ -1,1 +1,1 @@
-"""Bundles and what runs them: the host in ONNX Runtime, regions on a device."""
+"""Bundles and their execution: the host in ONNX Runtime, regions on a device."""

@@ -42,7 +42,7 @@ class Turn:
 def turns(items: Sequence[Item], given: Sequence[str]) -> tuple[Turn, ...]:
     """The shorter of beginning with the host and beginning with regions; each turn takes whatever is ready.
 
-    items: sorted so that each reads what comes before it, or is among `given`. Raises ValueError where they are not.
+    items: sorted so that each reads results before it, or tensors of `given`. Raises ValueError where they are not.
     """
     host, region = (_alternate(items, given, begin) for begin in (False, True))
     return min((host, region), key=len)
@@ -71,7 +71,7 @@ def _alternate(items: Sequence[Item], given: Sequence[str], region: bool) -> tup
 
 @dataclass(frozen=True)
 class HostModel:
-    """model: the bytes of a valid ONNX model; constants: what it points to, by location. Others as in a bundle."""
+    """model: the bytes of a valid ONNX model; constants: the data that it points to, by location. Others as in a bundle."""
 
     model: bytes
     constants: Mapping[str, bytes]
@@ -253,7 +253,7 @@ def _interface(value: ir.Value) -> Interface:
 
 
 def _dtype(value: ir.Value) -> str:
-    """numpy's name of the type; ONNX's where numpy has none, and for what is no tensor."""
+    """numpy's name of the type; ONNX's where numpy has none, and for a value that is no tensor."""
     if not isinstance(value.type, ir.TensorType) or value.dtype is None:
         return str(value.type)
     return str(np.dtype(value.dtype.numpy()).name) if value.dtype in PLAIN else value.dtype.name.lower()

@@ -102,7 +102,7 @@ def data_name(data: bytes) -> str:
 
 
 def write_archive(path: Path, members: Mapping[str, bytes]) -> None:
-    """Writes the members in their order, the file whole or not at all. Raises UserError E0005, E1103 for what is too large to be read again."""
+    """Writes the members in their order, the file whole or not at all. Raises UserError E0005, E1103 for a member too large to be read again."""
     total = sum(map(len, members.values()))
     if total > MAX_BYTES or len(members) > MAX_MEMBERS:
         raise _too_large(f"{total} bytes in {len(members)} members", str(path))

@@ -1,7 +1,7 @@
 """Drives a device instruction by instruction: buffers, kernels of records, commands by name, dependences, and flushes when a queue is full.
 
 Programs are made while they are needed: commands collect on the host, are encoded into a command buffer in DRAM, and run when the queue is full
-or the host wants a result. What is on chip stays there from one flush to the next.
+or the host wants a result. Data on chip stays there from one flush to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ class CommandQueue:
         """Queues an instruction, after a flush where the queue is full. values: fields by name, as numbers, as the names that assembly has for them,
         or as places in kernels, which are then on chip when it runs.
 
-        Raises UserError E1122 for what cannot be encoded, E1004 for kernels that do not fit.
+        Raises UserError E1122 for values that cannot be encoded, E1004 for kernels that do not fit.
         """
         if instruction not in self._forms:
             raise fail("E1122", f"unknown instruction '{instruction}'", hint=nearest(instruction, self._forms), place=PLACE)
@@ -118,7 +118,7 @@ class CommandQueue:
         self._book.pop(source, target)
 
     def synchronize(self) -> None:
-        """Runs what is queued and waits for it. Raises UserError E1127 for a token that nobody pushed, E0404 for what the machine forbids, and
+        """Runs the queue and waits for its end. Raises UserError E1127 for a token that nobody pushed, E0404 for values that the machine forbids, and
         whatever the device does."""
         if not self._commands:
             return

@@ -13,8 +13,8 @@ from toolchain.spec.model import Host
 @dataclass(frozen=True)
 class Interface:
     """An input or output of the model. shape: of one sample, -1 for a size that depends on the data; None where even the rank does, and for
-    what is no tensor. dtype: of numpy, or the name that ONNX has for it. scale: of a stored step, 0 for none. preparation: of raw numbers, such as
-    a picture's, None where the model's file says nothing of it."""
+    a value that is no tensor. dtype: of numpy, or the name that ONNX has for it. scale: of a stored step, 0 for none. preparation: of raw
+    numbers, such as a picture's, None where the model's file has none."""
 
     name: str
     shape: tuple[int, ...] | None
@@ -130,7 +130,7 @@ class PlanStep:
 @dataclass(frozen=True)
 class Manifest:
     """A model as a plan over host segments and regions; everything it names is a member of the bundle. targets: each machine once, the first choice
-    first, which says what the host's own operators cost."""
+    first, whose file has the costs of the host's own operators."""
 
     model: str
     targets: tuple[Target, ...]

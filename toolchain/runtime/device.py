@@ -80,7 +80,7 @@ def run_in(
     execute: Callable[[], object],
     launch: Callable[[], object] = lambda: None,
 ) -> Ran:
-    """held: where the segments stand in the memory. launch: what comes before each execution, and is timed apart. Raises what these two raise."""
+    """held: where the segments stand in the memory. launch: comes before each execution, and is timed apart. Raises as these two do."""
     start = perf_counter()
     for where, data in writes.items():
         _at(memory, held, where)[:] = data

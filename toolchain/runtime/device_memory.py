@@ -37,7 +37,7 @@ class Buffer:
     bytes: int
 
     def at(self, view: str, element: int = 0) -> int:
-        """The address of an element counted from the buffer's start, in elements of a view: what instructions have in their fields.
+        """The address of an element counted from the buffer's start, in elements of a view, as in the fields of instructions.
 
         Raises UserError E1121 for an element outside the buffer, or a view of another memory.
         """

@@ -43,7 +43,7 @@ class EmulatorDevice:
 
 @dataclass(frozen=True)
 class EmulatedProgram:
-    """A program with its own memories; what one run leaves on chip is there for the next, as on hardware."""
+    """A program with its own memories; data that one run leaves on chip is there for the next, as on hardware."""
 
     image: Image
     state: State

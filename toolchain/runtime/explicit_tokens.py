@@ -1,6 +1,6 @@
 """Dependences that the caller pushes and pops: which instruction posts and which one waits, also across flushes.
 
-First pushed is first popped. A flush waits for everything, so what was pushed before it and is popped after it needs no token."""
+First pushed is first popped. A flush waits for everything, so a dependence that is pushed before it and popped after it needs no token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,7 +72,7 @@ class TokenBook:
                 link.pending = 0
 
     def settle(self) -> None:
-        """Before a flush: what is posted and not yet taken needs no token. Raises UserError E1127 for a wait whose post nobody has made."""
+        """Before a flush: posts that are not yet taken need no token. Raises UserError E1127 for a wait without a post."""
         for link in self.links.values():
             open_takes = len(link.takes) - len(link.posts)
             if open_takes > 0 or link.pending > max(-open_takes, 0):

@@ -54,7 +54,7 @@ class PackedEngine:
     program: LoadedProgram
 
     def run(self, samples: Sequence[Mapping[str, Value]], kept: Collection[str] = ()) -> tuple[list[Tensors], Shares]:
-        """Raises UserError E1104 for a tensor that is not what the region expects, E07xx where the device fails."""
+        """Raises UserError E1104 for a tensor other than the region expects, E07xx where the device fails."""
         images, made, shares = split_images(self.region, samples), list[Tensors](), Shares()
         for first in range(0, len(images), self.region.images):
             found, spent = self._run(images[first : first + self.region.images], kept)
@@ -215,7 +215,7 @@ def region_image(bundle: Bundle, region: RegionProgram, machine: Machine, place:
 
 FLAGS = ("-std=c99", "-mtune=generic", "-funroll-loops", "-Wall", "-Wextra", "-Werror", "-pedantic")
 ALIGN = 64
-"""Bytes; what the block of memory starts on a multiple of."""
+"""Bytes; the block of memory starts on a multiple of it."""
 
 
 @dataclass(frozen=True)

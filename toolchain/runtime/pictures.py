@@ -37,7 +37,7 @@ def prepare_picture(picture: Array, entry: Interface, resize: bool = False) -> A
 
 
 def _whole(numbers: Array, dtype: str) -> Array:
-    """Integers, ties to even; NaN is 0, and what is too large the type's limit, as at a region's border."""
+    """Integers, ties to even; NaN is 0, and a value too large is the type's limit, as at a region's border."""
     limits = np.iinfo(dtype)
     return np.clip(np.rint(np.nan_to_num(numbers.astype(np.float64))), limits.min, limits.max).astype(dtype)
 

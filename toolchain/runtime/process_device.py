@@ -53,7 +53,7 @@ class SharedMemory:
         return self.sealed or os.fstat(self._file.fileno()).st_size >= self.size
 
     def close(self) -> None:
-        """Lets go of the file, once or again; what is mapped stays as long as something refers to it."""
+        """Lets go of the file, once or again; a mapping stays as long as something refers to it."""
         self._file.close()
 
 
@@ -102,7 +102,7 @@ def _plain(size: int) -> SharedMemory:
 
 
 PAGE = 4096
-"""Bytes; what the program starts on a multiple of, behind the memory."""
+"""Bytes; the program starts on a multiple of it, behind the memory."""
 LONGEST = 4096
 """Bytes of an answer."""
 SECONDS = 600.0

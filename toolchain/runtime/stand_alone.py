@@ -112,7 +112,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
 
 @dataclass(frozen=True)
 class _Step:
-    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest is what the template names of it."""
+    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest are names of the template."""
 
     kind: str
     tensor: str = ""
@@ -171,7 +171,7 @@ class _Memory:
 
 @dataclass
 class _Writer:
-    """Walks through the plan; what the template needs fills on the way. tensors: by the graph's names."""
+    """Walks through the plan and collects the template's names. tensors: by the graph's names."""
 
     bundle: Bundle
     machines: Mapping[str, Machine]

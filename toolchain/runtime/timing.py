@@ -30,7 +30,7 @@ class Shares:
 @dataclass(frozen=True)
 class Modelled:
     """Milliseconds of one run of the whole plan, `samples` samples at once, and the device's cycles. Host, transfer and launch are None where the
-    machine's file does not say what they cost."""
+    machine's file does not declare their costs."""
 
     samples: int
     cycles: float
@@ -55,7 +55,7 @@ class RegionTime:
     """The time of one region in a run of the whole plan, by the machine's declared costs.
 
     runs: of its program. copies: milliseconds of each tensor at its border by the graph's name, in all runs; sizes: their stored bytes. copies is
-    empty and launch_ms None where the machine's file does not say what the host costs.
+    empty and launch_ms None where the machine's file does not declare the host's costs.
     """
 
     runs: int
@@ -98,8 +98,8 @@ def samples_of(regions: Iterable[RegionProgram]) -> int:
 
 
 def modelled(machines: Mapping[str, Machine], manifest: Manifest) -> Modelled:
-    """Times the plan for as many samples as fill a run; host segments run once a sample. machines: of the regions, by name; the host costs what the
-    first one's file says."""
+    """Times the plan for as many samples as fill a run; host segments run once a sample. machines: of the regions, by name; the host's costs
+    are those of the first one's file."""
     host, samples, times = next(iter(machines.values())).host, samples_of(manifest.regions), region_times(machines, manifest)
     cycles = sum(time.cycles for time in times.values())
     spent = {name: sum(times[region.name].cycles for region in manifest.regions if region.target == name) for name in machines}

@@ -136,7 +136,7 @@ def pack(machine: Machine, region: RegionProgram, images: Sequence[Sample]) -> d
     """The region's input buffers. images: tensors by the graph's names, at most as many as a run takes; the rest is zeros, and rooms without any
     image stay as they are.
 
-    Raises UserError E1104 for a tensor that is not what the region expects.
+    Raises UserError E1104 for a tensor other than the region expects.
     """
     found: dict[ByteRange, Bytes] = {}
     for port, (room, held) in product(region.inputs, enumerate(_rooms(region, len(images)))):

@@ -1,1 +1,1 @@
-"""The task graph: what a build consists of, what each part depends on, and how it is run again only where something changed."""
+"""The task graph: the stages of a build, their dependences, and a run of those alone for which something changed."""

@@ -46,7 +46,7 @@ def locked(folder: Path) -> Generator[None]:
 
 
 GATE, OWNER, USER = ".claim.lock", ".owner", ".user-"
-"""Names in a folder: held while a claim is made; a hash of what the folder is built from; one locked file for each build that uses it."""
+"""Names in a folder: held while a claim is made; a hash of the folder's inputs; one locked file for each build that uses it."""
 
 
 def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
@@ -103,7 +103,7 @@ def _claim(folder: Path, owner: str) -> ExitStack:
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what killed builds left: files that no process holds. Those of others appear only behind the gate, so none is taken before its lock."""
+    """Removes files of killed builds, which no process holds. Those of others appear only behind the gate, so none is taken before its lock."""
     import filelock
 
     for path in sorted(folder.glob(f"{USER}*")):

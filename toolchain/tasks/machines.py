@@ -40,7 +40,7 @@ def path_name(path: Path) -> str:
 
 
 def from_elsewhere(name: str, path: Path) -> str:
-    """`@FOLDER` for a file that does not lie in the current folder, `@FILE` for one whose name is not that of what it describes."""
+    """`@FOLDER` for a file that does not lie in the current folder, `@FILE` for one whose name is not its machine's or model's."""
     where = path_name(path.parent if path.stem == name else path)
     return f"@{where}" if where else ""
 
@@ -69,8 +69,8 @@ class Target:
     """given: as the user named it. text: of its file, which the whole build takes as it was read once. models: its own choice.
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
-    placing: hash of what placing operations reads of the section `timing`. notes: hash of all that it says, for people too. streams: that it runs.
-    lockstep: images that each of them takes at once.
+    placing: hash of the part of the section `timing` that placing operations reads. notes: hash of the whole text, for people too.
+    streams: that it runs. lockstep: images that each of them takes at once.
     """
 
     given: str
@@ -168,7 +168,7 @@ _HEADING = re.compile(r"^deploy\s*:", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Processor:
-    """The host's own speed, as in Host. step_us: None for what the machine's file says."""
+    """The host's own speed, as in Host. step_us: None for the number of the machine's file."""
 
     gmac_per_s: Mapping[str, Quantity]
     gb_per_s: Quantity
@@ -186,7 +186,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Member:
-    """One machine. given: its name, NAME:CONFIG or a path. params: in place of the machine's own. link: None for what the machine's file says."""
+    """One machine. given: its name, NAME:CONFIG or a path. params: in place of the machine's own. link: None for that of the machine's file."""
 
     given: str
     params: tuple[tuple[str, str], ...]
@@ -206,7 +206,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Deployment:
-    """text: of the file at `path`, as it was read once. host: None for what the machines' files say. members: the first choice first."""
+    """text: of the file at `path`, as it was read once. host: None for the numbers of the machines' files. members: the first choice first."""
 
     name: str
     path: Path

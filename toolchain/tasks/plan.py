@@ -74,7 +74,7 @@ def _deployed(deployment: Deployment, variables: Variables, cache: Path) -> tupl
 
 
 def _member(member: Member, params: Pairs, cache: Path) -> Target:
-    """Raises UserError of the machine; what has no place of its own has that of its name in the deployment."""
+    """Raises UserError of the machine; a diagnostic without a place gets that of the machine's name in the deployment."""
     try:
         return _target(member.given, member.params, params, True, cache)
     except UserError as error:

@@ -69,7 +69,7 @@ def digest_of(parts: Mapping[str, str]) -> str:
 
 
 def code_hashes(packages: Sequence[str], libraries: Sequence[str]) -> Mapping[str, str]:
-    """By name: SHA-256 of what a package holds, version of what others made."""
+    """By name: SHA-256 of a package's files, version of a library."""
     return {name: package_hash(PACKAGE / name) for name in packages} | {name: version(name) for name in libraries}
 
 
@@ -86,11 +86,11 @@ class Receipt:
 
     @property
     def result(self) -> str:
-        """Hash of all that was written: what later stages depend on."""
+        """Hash of all that was written; later stages depend on it."""
         return digest_of({name: entry.digest for name, entry in self.written.items()})
 
     def changes(self, parts: Mapping[str, str], folder: Path) -> list[str]:
-        """Names of what is not as it was; empty where the stage needs not run again."""
+        """Names of parts and files that differ; empty where the stage need not run again."""
         names = [name for name in sorted({*self.parts, *parts}) if self.parts.get(name) != parts.get(name)]
         files = {Path(name): entry for name, entry in self.read.items()} | {folder / name: entry for name, entry in self.written.items()}
         return names + [str(path) for path in changed(files)]

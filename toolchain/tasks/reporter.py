@@ -24,7 +24,7 @@ class Reporter:
         self._done: set[str] = set()
 
     def initialize(self, tasks: Any, selected_tasks: Any) -> None:
-        """Remembers which answers were asked for: those of tasks, and of what tasks stand for."""
+        """Remembers which answers were asked for: those of tasks, and of tasks behind another name."""
         named = [tasks[name] for name in selected_tasks]
         inside = [tasks[name] for task in named if task.has_subtask for name in task.task_dep]
         self._wanted = [task for task in [*named, *inside] if ANSWER in (task.meta or {})]
@@ -66,7 +66,7 @@ class Reporter:
 
 
 CONFIG: Mapping[str, Any] = {"backend": "sqlite3", "dep_file": ":memory:", "reporter": Reporter, "verbosity": 2, "default_tasks": ["build"]}
-"""No database: what is up to date is told by the receipts beside the files, written as each task ends."""
+"""No database: the receipts beside the files, written as each task ends, say which stages are up to date."""
 
 
 SHOWN = 3
@@ -76,7 +76,7 @@ QUIET = 2.0
 
 @contextmanager
 def tell(title: str, changes: Sequence[str]) -> Generator[Say]:
-    """Says what runs and why, then how long it took. What the block says names its step itself, as `fulfil` does: it may be one before this.
+    """Prints the step and the reason, then its seconds. Lines of the block name their step themselves, as in `fulfil`: it may be one before this.
 
     Everything goes to standard error: the answer alone is on standard output.
     """

@@ -21,12 +21,13 @@ NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Stage:
-    """doc: what it leaves. packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to version.
+    """doc: its results in words. packages: the toolchain's own code that it can reach. libraries: others' whose results may differ from version to
+    version.
 
     after: stages whose results it reads. of_model: its files depend on no machine; those of any other stage depend on all of it, kernels and
-    templates included. untimed: but of its timing only on what placing operations reads (`placing_hash`). notes: they also show what the machine's
-    file says for people alone. reads_model: it reads the model file. options: variables that it reads. edited: users may be tempted to change its
-    files in place, which is refused.
+    templates included. untimed: but of its timing only on the part that placing operations reads (`placing_hash`). notes: they also show the text
+    that the machine's file has for people alone. reads_model: it reads the model file. options: variables that it reads. edited: users may be
+    tempted to change its files in place, which is refused.
     action: `module:function` below toolchain.tasks.actions.
     """
 
@@ -72,7 +73,7 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """The folder of what is made last: the programs, and every result of theirs."""
+        """The folder of the programs and of every result of theirs."""
         return self.home("bundle")
 
     @property
@@ -194,7 +195,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 Say = Callable[[str], None]
-"""Tells the user what goes on now."""
+"""Tells the user the present step."""
 
 
 _GRAPH = ("spec", "schemas", "operations", "graph", "passes")

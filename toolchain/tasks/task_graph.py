@@ -116,7 +116,7 @@ Answer = Callable[[Job], str]
 
 @dataclass(frozen=True)
 class Command:
-    """stage: the last one that it needs. answer: what a user reads afterwards; doit's workers must be able to send it."""
+    """stage: the last one that it needs. answer: the text that a user reads afterwards; doit's workers must be able to send it."""
 
     stage: str
     answer: Answer

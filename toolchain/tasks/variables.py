@@ -55,10 +55,10 @@ class Variables:
     models: names or paths, none for the machine's own choice.
 
     params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
-    fallback: whether the host may run what the machine cannot.
-    place: `pays` for regions that save time, `all` for whatever the machine takes, empty for what the model's file says.
-    calibration: an .npz file with an array of recorded inputs for each input, empty for what the model's file says.
-    schedule: the file of a region's schedule or a folder of such files, empty for what the search finds.
+    fallback: whether the host may run nodes that the machine cannot.
+    place: `pays` for regions that save time, `all` for whatever the machine takes, empty for the choice of the model's file.
+    calibration: an .npz file with an array of recorded inputs for each input, empty for those of the model's file.
+    schedule: the file of a region's schedule or a folder of such files, empty for the search's own.
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
     html: whether a report is written as a page for a browser as well.

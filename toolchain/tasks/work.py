@@ -30,7 +30,7 @@ Action = Callable[[Step, Say], Made]
 
 
 def fulfil(step: Step, say: Say) -> None:
-    """Performs a step after those that it needs, each only where something changed. say: is told what goes on, behind the step's title.
+    """Performs a step after those that it needs, each only where something changed. say: is told each step, behind its title.
 
     Raises as `perform`.
     """
@@ -40,7 +40,7 @@ def fulfil(step: Step, say: Say) -> None:
 
 
 def perform(step: Step, say: Say) -> None:
-    """Makes what the step says unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
+    """Makes the step's files unless another build just did. Raises UserError of whatever goes wrong; nothing half made is believed."""
     stop_if_interrupted()
     with ExitStack() as held:
         for folder in sorted({step.home, *(before.home for before in step.before)}):  # one order for all builds, so that none waits for ever
@@ -91,7 +91,7 @@ def _action(step: Step) -> Action:
 
 
 def _tidy(folder: Path, written: Sequence[Path]) -> None:
-    """Takes away what earlier runs left."""
+    """Takes away files of earlier runs."""
     kept = {*written}
     for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink():

@@ -30,11 +30,11 @@ Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
 TRIES = 2000
 """Random numbers that are drawn at most until some fit each other."""
 SMALL, LARGER = 5, (6, 8, 12, 16, 24, 32, 48, 64, 128)
-"""The largest extent that is drawn at first, and what is drawn as well once these have fitted no check often enough."""
+"""The largest extent that is drawn at first, and extents that are drawn as well once these have fitted no check often enough."""
 MOST_ELEMENTS = 1 << 16
 """Of an operand, where extents may be larger: a check takes seconds."""
 TOLERANCE = 1e-5
-"""Relative, of what floating point computes in another order."""
+"""Relative, of floating point in another order."""
 FORMS: tuple[Form, ...] = ("multiplier", "float32", "power_of_two")
 EXTREMES = np.array([-128, -127, -1, 0, 1, 126, 127], np.int8)
 
@@ -221,7 +221,7 @@ def _stored(case: Case, numerics: Numerics) -> list[Array]:
 
 
 def _ends(case: Case, numerics: Numerics, rng: np.random.Generator) -> list[Array]:
-    """Operands behind the kind's own: a table, or what scales each channel."""
+    """Operands behind the kind's own: a table, or the scale of each channel."""
     if case.kind.form == "table":
         return [_numbers(rng, (256,)).astype(numerics.stored)]
     count = case.numbers[case.kind.operand[case.kind.bias].extents[0]] if case.kind.bias else 0

@@ -64,7 +64,7 @@ def table_file(job: Job) -> Path:
 
 
 def graph_file(job: Job) -> Path:
-    """The last stage of the graph: integers, with what the machine runs as regions. Raises as `graph_files`."""
+    """The last stage of the graph: integers, the machine's part as regions. Raises as `graph_files`."""
     return graph_files(job)[-1]
 
 
@@ -157,7 +157,7 @@ def machine_keys(job: Job) -> tuple[MachineKey, ...]:
 
 @lru_cache(maxsize=8)
 def machine_named(key: MachineKey) -> Machine:
-    """One object for all stages of a build: what is derived from a machine is kept with it."""
+    """One object for all stages of a build: caches of a machine go by the object."""
     machine = load_text(key.text, key.path, key.config, dict(key.params))
     return deployed(machine, deployment_of(*key.deployment), key.number) if any(key.deployment) else machine
 

@@ -59,7 +59,7 @@ def regions_of(job: Job) -> Partitioned:
 
 
 def forget_regions() -> None:
-    """Gives up what is kept: weights are large."""
+    """Drops the regions that are kept: weights are large."""
     _regions.cache_clear()
 
 
@@ -112,7 +112,7 @@ def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], 
 
 
 def make_bundle(step: Step, say: Say) -> Made:
-    """Also leaves each region's text: assembly before synchronisation with what each instruction is for, or C. Raises UserError E10xx, E06xx."""
+    """Also leaves each region's text: assembly before synchronisation with each instruction's purpose, or C. Raises UserError E10xx, E06xx."""
     found, tools = regions_of(step.job), seen(*(tool_path(machine, machine.tool.compiler) for machine in machines_of(step.job) if machine.tool))
     made: dict[str, RegionCode] = {}
     for number, (backend, region) in enumerate(found.regions):

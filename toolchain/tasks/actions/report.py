@@ -70,7 +70,7 @@ def page_file(job: Job) -> Path:
 
 
 def make_report(step: Step, say: Say) -> Made:
-    """The summary with what running and verifying the model gave, where the time goes, a line for each operation, and every region's instructions on
+    """The summary with the results of inference and verification, where the time goes, a line for each operation, and every region's instructions on
     a time line."""
     job = step.job
     say("timing the bundle")
