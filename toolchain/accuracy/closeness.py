@@ -98,7 +98,8 @@ def _finite(sqnr: float) -> float | None:
 @dataclass(frozen=True)
 class Inference:
     """images: how many, of which kind. right: the share of right answers by way (float, integer, emulator), None without labels. task: the measure of
-    the model's task by way, empty without one. exact: the emulator equals the integers in ONNX Runtime in every bit.
+    the model's task by way, empty without one. exact: the emulator equals ONNX Runtime in every bit of every output. distance: the largest difference
+    of a number where a machine in floating point may differ; None on all other machines.
 
     images_per_run, cycles, machine_ms, total_ms: of one run. reference: why ONNX Runtime does not take the very file, empty where it does.
     """
@@ -116,6 +117,7 @@ class Inference:
     closeness: Closeness
     reference: str
     calibration: str
+    distance: float | None = None
 
 
 def inference_text(found: Inference) -> str:

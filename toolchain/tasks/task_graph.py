@@ -84,7 +84,7 @@ def infer_answer(job: Job) -> str:
     task = found.task.get("emulator")
     lines += [f"  task       {task.text}"] if task else []
     lines += ["  task       not measured: the model's file names no task, and its samples have no labels"] if not task and not labelled else []
-    lines += [f"  exact      the emulator is {'equal to' if found.exact else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"]
+    lines += [_exact(found)]
     close = found.closeness
     lines += [f"  integers against the file: {close.text()}"] if close.text() else []
     lines += [f"  ONNX Runtime does not take the file itself ({found.reference}); its first stage stands in"] if found.reference else []
@@ -93,6 +93,15 @@ def infer_answer(job: Job) -> str:
     told = found.kind == MADE_UP and found.calibration != MADE_UP
     lines += ["  warning: the samples are made up, so figures of accuracy say little"] if told else []
     return "\n".join(lines)
+
+
+def _exact(found: "Inference") -> str:
+    """Of a machine in floating point how near it is: `verify` judges that, sum by sum."""
+    if found.exact or found.distance is None:
+        return f"  exact      the emulator is {'equal to' if found.exact else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"
+    return (
+        f"  exact      no: in floating point, outputs are up to {found.distance:.2g} from ONNX Runtime's; `verify` says whether that is near enough"
+    )
 
 
 def _share(right: float | None) -> str:

@@ -64,6 +64,21 @@ def test_all_that_are_missing_are_told_at_once() -> None:
     )
 
 
+def test_a_zero_of_the_file_is_an_open_size_until_the_user_means_it() -> None:
+    proto = two_inputs(x=[0, 3], z=[1, 3])
+    assert dims_refusal(proto) == (
+        "net.onnx: E0904 sizes are open: dimension 0 of the input 'x' (0 in the file, which exporters write for an open size); "
+        "give it one, such as dim=x.0:1, or x.0:0 where it has no elements"
+    )
+    fix_dims(proto, {"x.0": 0}, PATH)
+    assert sizes(proto)["x"] == [0, 3]
+
+
+def test_several_axes_of_one_name_have_no_elements_one_by_one() -> None:
+    told = dims_refusal(two_inputs(x=["n", 3], z=["n", 3]), n=0)
+    assert told == "net.onnx: E0904 dimension 'x.0' cannot be 0; a size is at least 1; an axis without elements is named by itself: dim=x.0:0"
+
+
 def test_a_name_of_several_axes_is_asked_for_by_axis() -> None:
     assert dims_refusal(two_inputs(x=["n", 3], z=["n", 3])).endswith("give each one, such as dim=x.0:1,z.0:1")
 

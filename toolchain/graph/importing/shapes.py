@@ -68,18 +68,22 @@ def fix_dims(proto: onnx.ModelProto, dims: Mapping[str, int], path: Path, consta
     if missing:
         often = Counter(axis.name for axis in axes)
         keys = dict.fromkeys(axis.name if often[axis.name] == 1 and axis.name else axis.key for axis in missing)
-        text = ", ".join(f"dimension {axis.axis} of the input '{axis.input}' ({shown(axis.name)})" for axis in missing)
-        wanted = ",".join(f"{key}:1" for key in keys)
-        raise fail(
-            "E0904", f"sizes are open: {text}", hint=f"give {'it one' if len(missing) == 1 else 'each one'}, such as dim={wanted}", place=str(path)
-        )
+        text = ", ".join(f"dimension {axis.axis} of the input '{axis.input}' ({_called(axis)})" for axis in missing)
+        wanted, zeros = ",".join(f"{key}:1" for key in keys), ",".join(f"{axis.key}:0" for axis in missing if axis.says_zero)
+        hint = f"give {'it one' if len(missing) == 1 else 'each one'}, such as dim={wanted}"
+        raise fail("E0904", f"sizes are open: {text}", hint=hint + (f", or {zeros} where it has no elements" if zeros else ""), place=str(path))
     for axis in axes:
         size = dims[axis.key] if axis.key in dims else dims[axis.name]
         if size < (0 if axis.key in dims or axis.says_zero else 1):
-            raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint="a size is at least 1, or 0 of one axis", place=str(path))
+            hint = "a size is at least 1" + f"; an axis without elements is named by itself: dim={axis.key}:0" * (size == 0)
+            raise fail("E0904", f"dimension '{axis.key}' cannot be {size}", hint=hint, place=str(path))
         axis.dim.Clear()
         axis.dim.dim_value = size
     _check_sizes(proto.graph, path, constants)
+
+
+def _called(axis: OpenAxis) -> str:
+    return "0 in the file, which exporters write for an open size" if axis.says_zero else shown(axis.name)
 
 
 def shown(name: str) -> str:

@@ -43,6 +43,7 @@ from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import integer_stage, read_built, stage_before
+from toolchain.verify.compare import distance
 from toolchain.verify.ladder import stored_ranges, verify_model
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.verdict import verdict_data, verdict_text
@@ -190,9 +191,22 @@ def _inference(
     exact = all(np.array_equal(one[name], other[name]) for one, other in zip(integers, emulated, strict=True) for name in one)
     run, clocks = executor.modelled(), {machine.timing.clock_khz for machine in executor.machines.values()}
     clock = clocks.pop() if len(clocks) == 1 else 0
+    apart = _furthest(integers, emulated) if any(machine.allowance for machine in executor.machines.values()) else None
     return Inference(
-        inputs.count, inputs.kind, right, measured, exact, run.samples, run.cycles, run.execute_ms, run.total_ms, clock, close, refusal, calibration
-    )
+        inputs.count, inputs.kind, right, measured, exact, run.samples, run.cycles, run.execute_ms, run.total_ms, clock, close, refusal, calibration,
+        apart,
+    )  # fmt: skip
+
+
+def _furthest(expected: Results, found: Results) -> float:
+    """The largest difference of two numbers in any tensor; outputs of other kinds, sequences and maps too, have none."""
+    pairs = ((one[name], other[name]) for one, other in zip(expected, found, strict=True) for name in one)
+    return max((distance(*pair) for pair in pairs if _numeric(*pair)), default=0.0)
+
+
+def _numeric(*outputs: object) -> bool:
+    """Whether all are tensors of numbers."""
+    return all(isinstance(each, np.ndarray) and np.issubdtype(each.dtype, np.number) for each in outputs)  # pyright: ignore
 
 
 def _listed(labels: Labels | None) -> Sequence[int] | None:
