@@ -56,7 +56,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         _calibration(root.get("calibration"), path, inputs),
         _test(root.get("test"), path, inputs),
         tuple(str(node.value) for node in root.entries("host")),
-        {name: node.plain() for name, node in root.members("quantisation")},
+        {name: node.value for name, node in root.members("quantisation")},
         _task(root.get("task")),
         root.text("place") or "pays",
         about.text("stand_in") or "",

@@ -165,7 +165,7 @@ def _folded(expr: Expr) -> Expr:
         return expr
 
 
-def unknown(expr: Expr, names: Mapping[str, Any]) -> Exception:
+def unknown(expr: Expr, names: Mapping[str, object]) -> Exception:
     """The error for a name that nothing defines, with the nearest one that exists."""
     from toolchain.spec.errors import nearest
 

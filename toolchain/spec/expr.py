@@ -8,7 +8,7 @@ Strings, floating-point numbers and other tokens that Python's parser would take
 import ast
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -223,7 +223,7 @@ def children(expr: Expr) -> list[Expr]:
     """The direct sub-expressions of any node, also of leaves that other modules add."""
     found: list[Expr] = []
     for name in _members(type(expr)):
-        value: Any = getattr(expr, name)
+        value: object = getattr(expr, name)
         if isinstance(value, Expr):
             found.append(value)
         elif isinstance(value, tuple):
@@ -261,24 +261,25 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
-    new: list[tuple[str, Any]] = []
+    new: dict[str, object] = {}
     for name in _members(type(expr)):
-        old: Any = getattr(expr, name)
+        old: object = getattr(expr, name)
         if isinstance(old, Expr):
-            value: Any = rewrite(old, change)
+            value = rewrite(old, change)
             if value is not old:
-                new.append((name, value))
+                new[name] = value
         elif isinstance(old, tuple):
-            parts: Any = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in old)  # pyright: ignore
+            parts = tuple(rewrite(v, change) if isinstance(v, Expr) else v for v in old)  # pyright: ignore
             if any(one is not other for one, other in zip(parts, old, strict=True)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-                new.append((name, parts))
-    return replaced(expr, dict(new)) if new else expr
+                new[name] = parts
+    return replaced(expr, new) if new else expr
 
 
-def replaced(expr: Expr, new: dict[str, Any]) -> Expr:
+def replaced(expr: Expr, new: Mapping[str, object]) -> Expr:
     """The node with other members, as `dataclasses.replace` makes it in three times the time."""
     kind = type(expr)
-    return kind(**{name: new[name] if name in new else getattr(expr, name) for name in _all_members(kind)})
+    members: dict[str, Any] = {name: new[name] if name in new else getattr(expr, name) for name in _all_members(kind)}
+    return kind(**members)
 
 
 @functools.cache

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
 
 from toolchain.spec.expr import Call, Expr, Index, Member, Name, walk
 from toolchain.spec.model import Machine
 from toolchain.spec.render import NOTES, render, unparse
+from toolchain.spec.typed_json import Tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,11 +81,12 @@ def notes_hash(machine: Machine) -> str:
     return _digest([render(machine), parameters, dict(machine.assumed_params)], ordered=True)
 
 
-def _params(machine: Machine, sections: dict[str, Any]) -> dict[str, Any]:
+def _params(machine: Machine, sections: Mapping[str, Tree]) -> dict[str, Tree]:
     """The parameters that semantics name; elsewhere their values are in place already."""
     texts = [machine.functions.text if machine.functions else "", *(i.semantics.text for i in machine.instructions)]
     words = {word for text in texts for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", "\n".join(code_lines(text)))}
-    return {name: value for name, value in sections.get("params", {}).items() if name in words}
+    held = sections.get("params")
+    return {name: value for name, value in held.items() if name in words} if isinstance(held, dict) else {}
 
 
 def code_lines(text: str) -> list[str]:
@@ -94,14 +95,14 @@ def code_lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _code(value: Any) -> Any:
+def _code(value: Tree) -> Tree:
     """The data with comments taken out of blocks of text."""
     if isinstance(value, dict):
-        return {key: _code(item) for key, item in cast(dict[str, Any], value).items()}
+        return {key: _code(item) for key, item in value.items()}
     if isinstance(value, str) and "\n" in value:
         return code_lines(value)
     return value
 
 
-def _digest(data: Any, ordered: bool = False) -> str:
+def _digest(data: Tree, ordered: bool = False) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=not ordered, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import yaml
 
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Member, Name, Unary
 from toolchain.spec.model import ElementType, Instruction, Machine, ScalarType, Text, View
+from toolchain.spec.typed_json import Tree
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _BINARY = {"|": 6, "^": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10, "*": 11, "//": 11, "%": 11}
 _CHOOSE, _OR, _AND, _NOT, _COMPARE, _UNARY, _ATOM = 1, 2, 3, 4, 5, 12, 14
@@ -74,9 +78,9 @@ NOTES = frozenset({"doc", "source", "clock_source", "peak_source", "assumed", "k
 """Keys that explain and never change a result."""
 
 
-def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+def render(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, Tree]:
     """Sections in the order of a machine file; keys named in `without`, and empty ones, are left out."""
-    sections: dict[str, Any] = {
+    sections: dict[str, object] = {
         "target": {"name": machine.name, "config": machine.config, "summary": machine.summary, "sources": machine.sources}
         | ({"models": machine.models} if machine.models else {}),
         "codegen": machine.codegen if machine.codegen != "binary" else None,
@@ -116,12 +120,12 @@ def parameters(machine: Machine) -> dict[str, int | str]:
     return {name: labels.get((name, value), value) for name, value in machine.params.items()}
 
 
-def to_yaml(data: Any) -> str:
+def to_yaml(data: Tree) -> str:
     """Plain data as YAML: short leaves in one line, blocks of text as blocks."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=140, allow_unicode=True)
 
 
-def plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
+def plain(value: object, without: frozenset[str] = frozenset()) -> Tree:
     """Data of dict, list, text and numbers alone; tuples of named things become mappings by name."""
     match value:
         case Expr():
@@ -133,24 +137,24 @@ def plain(value: Any, without: frozenset[str] = frozenset()) -> Any:
         case Text():
             return value.text
         case Mapping():
-            items = cast(Mapping[str, Any], value)
+            items = cast(Mapping[str, object], value)
             return {key: plain(item, without) for key, item in items.items() if key not in without}
         case tuple() | list():
-            return _sequence(list(cast(Sequence[Any], value)), without)
-        case _ if is_dataclass(value):
+            return _sequence(list(cast(Sequence[object], value)), without)
+        case _ if is_dataclass(value) and not isinstance(value, type):
             return _members(value, without)
         case _:
-            return value
+            return cast(Tree, value)
 
 
-def _sequence(items: list[Any], without: frozenset[str]) -> Any:
-    names = [getattr(item, "name", None) for item in items if is_dataclass(item)]
+def _sequence(items: list[object], without: frozenset[str]) -> Tree:
+    names: list[str] = [getattr(item, "name", "") for item in items if is_dataclass(item)]
     if items and len(names) == len(items) and all(names) and len(set(names)) == len(names):
         return {name: plain(item, without | {"name"}) for name, item in zip(names, items, strict=True)}
     return [plain(item, without) for item in items]
 
 
-def _members(value: Any, without: frozenset[str]) -> dict[str, Any]:
+def _members(value: "DataclassInstance", without: frozenset[str]) -> dict[str, Tree]:
     hidden = {"span", *without}
     if isinstance(value, View) and value.offsets == value.element.row_major:
         hidden.add("offsets")
@@ -158,7 +162,7 @@ def _members(value: Any, without: frozenset[str]) -> dict[str, Any]:
     return {name: item for name, item in found.items() if not _empty(item)}
 
 
-def _empty(value: Any) -> bool:
+def _empty(value: object) -> bool:
     return value is None or value is False or (isinstance(value, str | list | dict) and not value)
 
 
@@ -170,7 +174,7 @@ def element_text(element: ElementType) -> str:
     return f"{element.scalar}[{', '.join(map(str, element.dims))}]" if element.dims else str(element.scalar)
 
 
-def _instruction(machine: Machine, instruction: Instruction, without: frozenset[str]) -> dict[str, Any]:
+def _instruction(machine: Machine, instruction: Instruction, without: frozenset[str]) -> dict[str, Tree]:
     found = _members(instruction, without | {"name"})
     return {**found, "unit": unparse(_routes(machine, instruction.unit))}
 
@@ -189,11 +193,11 @@ def _routes(machine: Machine, expr: Expr) -> Expr:
 class _Dumper(yaml.SafeDumper):
     """Writes text of several lines as a literal block, and never an alias."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
 
-def _yaml_text(dumper: Any, text: str) -> Any:
+def _yaml_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -211,16 +215,15 @@ def diff(one: Machine, other: Machine) -> tuple[str, ...]:
     return tuple(f"{path}: {left.get(path, NOTHING)} -> {right.get(path, NOTHING)}" for path in changed)
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _leaves(value: Tree, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
-        for key, item in cast(dict[str, Any], value).items():
+        for key, item in value.items():
             yield from _leaves(item, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
-        items = cast(list[Any], value)
-        if all(not isinstance(item, dict | list) for item in items):
-            yield path, f"[{', '.join(map(str, items))}]"
+        if all(not isinstance(item, dict | list) for item in value):
+            yield path, f"[{', '.join(map(str, value))}]"
         else:
-            for number, item in enumerate(items):
+            for number, item in enumerate(value):
                 yield from _leaves(item, f"{path}[{number}]")
     elif isinstance(value, str) and "\n" in value:
         yield from ((f"{path}:{number}", line) for number, line in enumerate(value.splitlines(), 1))

@@ -2,13 +2,18 @@
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
 
 from toolchain.spec.errors import Diagnostic, Span, UserError, closest, nearest
 from toolchain.spec.files import SCHEMA
-from toolchain.spec.yaml_nodes import Node, merged
+from toolchain.spec.typed_json import Tree
+from toolchain.spec.yaml_nodes import Node, Path, merged
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
 
 MAX_REPORTED = 20
 _KINDS = {
@@ -22,23 +27,36 @@ _KINDS = {
 }
 
 
-def read_schema(path: Path = SCHEMA) -> Any:
+@dataclass(frozen=True)
+class Fault:
+    """A breach of a schema. path: of the value in the file; rule: the keyword of the schema that the value breaks, with its own `wanted`;
+    known: the properties that the schema has there; sentence: the schema's own words for its breach."""
+
+    path: Path
+    rule: str
+    wanted: Tree
+    value: Tree
+    known: Collection[str]
+    sentence: str
+
+
+def read_schema(path: FilePath = SCHEMA) -> dict[str, Tree]:
     """A JSON Schema, the machine file's where none is named; editors use it too."""
     return json.loads(path.read_text())
 
 
-def validate(root: Node, schema: Path = SCHEMA) -> None:
+def validate(root: Node, schema: FilePath = SCHEMA) -> None:
     """Raises UserError with up to MAX_REPORTED diagnostics: E0108 unknown key, E0109 missing key, E0116 wrong value."""
     plain = root.plain()
     if conforms(schema, plain):
         return
     found = schema_errors(schema, plain)
-    diagnostics = [*_missing(root, found), *(d for error in found for d in _diagnose(root, error))]
+    diagnostics = [*_missing(root, found), *(d for fault in found for d in _diagnose(root, fault))]
     if diagnostics:
         raise UserError(*merged(UserError(*diagnostics)).diagnostics[:MAX_REPORTED])
 
 
-def conforms(schema: Path, plain: Any) -> bool:
+def conforms(schema: FilePath, plain: Tree) -> bool:
     """A tenth of the time that `schema_errors` takes, import included: hardly any file is wrong."""
     try:
         return _validator(schema).is_valid(plain)
@@ -47,13 +65,13 @@ def conforms(schema: Path, plain: Any) -> bool:
 
 
 @functools.cache
-def _validator(schema: Path) -> Any:
+def _validator(schema: FilePath) -> "Draft202012Validator":
     import jsonschema_rs  # 15 ms, so only where a file is validated
 
     return jsonschema_rs.Draft202012Validator(read_schema(schema))
 
 
-def schema_errors(schema: Path, plain: Any) -> list[Any]:
+def schema_errors(schema: FilePath, plain: Tree) -> list[Fault]:
     """The errors of a file that is wrong, in words and places that the quick validator does not have."""
     import jsonschema
     import referencing
@@ -61,49 +79,52 @@ def schema_errors(schema: Path, plain: Any) -> list[Any]:
     library: Any = jsonschema
     references: Any = referencing
     validator = library.Draft202012Validator(read_schema(schema), registry=references.Registry())
-    return [library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(plain)]
+    errors = (library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(plain))
+    return [_fault(error) for error in errors]
 
 
 def _opaque(error: Any) -> bool:
-    """Errors of alternatives say nothing themselves, unless the schema holds a sentence for them."""
+    """Errors of alternatives do not say which value is wrong, unless the schema holds a sentence for them."""
     return error.validator in ("anyOf", "oneOf") and "x-message" not in error.schema
 
 
-def _extras(error: Any) -> list[str]:
-    return [key for key in error.instance if key not in error.schema.get("properties", {})]
+def _fault(error: Any) -> Fault:
+    schema: Mapping[str, Any] = error.schema
+    known, sentence = schema.get("properties", {}), schema.get("x-message", "")
+    return Fault(tuple(error.absolute_path), error.validator, error.validator_value, error.instance, known, sentence)
 
 
-def _diagnose(root: Node, error: Any) -> Iterator[Diagnostic]:
-    path = tuple(error.absolute_path)
-    node = root.at(path)
-    where = f" in {'.'.join(map(str, path))}" if path else ""
-    match error.validator:
-        case "additionalProperties" if isinstance(error.schema["additionalProperties"], bool):
-            known = error.schema.get("properties", {})
-            for key in _extras(error):
-                yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, known) or _list(known))
-        case "required":
+def _extras(fault: Fault) -> list[str]:
+    return [key for key in fault.value if key not in fault.known] if isinstance(fault.value, dict) else []
+
+
+def _diagnose(root: Node, fault: Fault) -> Iterator[Diagnostic]:
+    node = root.at(fault.path)
+    where = f" in {'.'.join(map(str, fault.path))}" if fault.path else ""
+    match fault.rule, fault.wanted:
+        case "additionalProperties", bool():
+            for key in _extras(fault):
+                yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, fault.known) or _list(fault.known))
+        case "required", _:
             return
-        case "enum":
-            hint = nearest(str(error.instance), map(str, error.validator_value))
-            yield Diagnostic("E0116", f"{_show(error.instance)} is not one of {', '.join(map(_show, error.validator_value))}", node.span, hint)
-        case "type":
-            yield Diagnostic("E0116", f"this must be {_wanted(error.validator_value)}, not {_kind(error.instance)}", node.span)
+        case "enum", list(words):
+            hint = nearest(str(fault.value), map(str, words))
+            yield Diagnostic("E0116", f"{_show(fault.value)} is not one of {', '.join(map(_show, words))}", node.span, hint)
+        case "type", wanted:
+            yield Diagnostic("E0116", f"this must be {_wanted(wanted)}, not {_kind(fault.value)}", node.span)
         case _:
-            sentence = error.schema.get("x-message") or _plain(error)
-            yield Diagnostic("E0116", sentence, _span(node, error))
+            yield Diagnostic("E0116", fault.sentence or _plain(fault), _span(node, fault))
 
 
-def _missing(root: Node, errors: list[Any]) -> Iterator[Diagnostic]:
+def _missing(root: Node, faults: list[Fault]) -> Iterator[Diagnostic]:
     """One diagnostic for all keys that a mapping lacks; a misspelt one is unknown as well, and told there, with a hint."""
-    lacking: dict[tuple[str | int, ...], dict[str, None]] = {}
-    misspelt: set[tuple[tuple[str | int, ...], str]] = set()
-    for error in errors:
-        path = tuple(error.absolute_path)
-        if error.validator == "required":
-            lacking.setdefault(path, {}).update((key, None) for key in error.validator_value if key not in error.instance)
-        elif error.validator == "additionalProperties":
-            misspelt |= {(path, closest(key, error.schema.get("properties", {}))) for key in _extras(error)}
+    lacking: dict[Path, dict[str, None]] = {}
+    misspelt: set[tuple[Path, str]] = set()
+    for fault in faults:
+        if fault.rule == "required" and isinstance(fault.value, dict) and isinstance(fault.wanted, list):
+            lacking.setdefault(fault.path, {}).update((str(key), None) for key in fault.wanted if key not in fault.value)
+        elif fault.rule == "additionalProperties":
+            misspelt |= {(fault.path, closest(key, fault.known)) for key in _extras(fault)}
     for path, keys in lacking.items():
         where = f" in {'.'.join(map(str, path))}" if path else ""
         names = [f"'{key}'" for key in keys if (path, key) not in misspelt]
@@ -116,14 +137,14 @@ def _key(node: Node, key: str) -> Span:
     return (member.key_span if member else None) or node.span
 
 
-def _span(node: Node, error: Any) -> Span:
+def _span(node: Node, fault: Fault) -> Span:
     """The key itself for an error in a property's name."""
-    return _key(node, error.instance) if isinstance(node.value, dict) and isinstance(error.instance, str) else node.span
+    return _key(node, fault.value) if isinstance(node.value, dict) and isinstance(fault.value, str) else node.span
 
 
-def _plain(error: Any) -> str:
-    size = error.validator_value
-    match error.validator:
+def _plain(fault: Fault) -> str:
+    size = fault.wanted
+    match fault.rule:
         case "minProperties" | "minItems" | "minLength":
             return "this must not be empty" if size == 1 else f"this must have at least {size} entries"
         case "maxProperties" | "maxItems" | "maxLength":
@@ -131,19 +152,19 @@ def _plain(error: Any) -> str:
         case "uniqueItems":
             return "an entry is given twice"
         case _:
-            return f"{_show(error.instance)} is not allowed here"
+            return f"{_show(fault.value)} is not allowed here"
 
 
-def _show(value: Any) -> str:
+def _show(value: Tree) -> str:
     text = f"'{' '.join(value.split())}'" if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _wanted(kinds: str | list[str]) -> str:
-    return " or ".join(_KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+def _wanted(kinds: Tree) -> str:
+    return " or ".join(_KINDS[str(kind)] for kind in (kinds if isinstance(kinds, list) else [kinds]))
 
 
-def _kind(value: Any) -> str:
+def _kind(value: Tree) -> str:
     for kind, python in (("object", dict), ("array", list), ("string", str), ("boolean", bool), ("integer", int), ("number", float)):
         if isinstance(value, python):
             return _KINDS[kind]

@@ -1,10 +1,13 @@
 """Frozen dataclasses and named tuples to plain JSON and back, every type held to: what is read may come from anywhere."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import GenericAlias, UnionType
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+
+Tree: TypeAlias = "str | int | float | bool | Sequence[Tree] | Mapping[str, Tree] | None"
+"""Plain data, as JSON and YAML hold it: dicts, lists and scalars."""
 
 T = TypeVar("T")
 MOST_DIGITS = 1 << 63
@@ -14,7 +17,7 @@ class MistypedError(ValueError):
     """A value of another type than its place asks for; the text says which."""
 
 
-def to_json(value: object) -> Any:
+def to_json(value: object) -> Tree:
     """Lists, objects, text and numbers that `from_json` reads back."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
@@ -22,45 +25,45 @@ def to_json(value: object) -> Any:
         return {str(key): to_json(item) for key, item in sorted(cast("Mapping[str, object]", value).items())}
     if isinstance(value, tuple):
         return [to_json(item) for item in cast("tuple[object, ...]", value)]
-    return value
+    return cast(Tree, value)
 
 
-def from_json(kind: type[T], value: Any, where: str = "") -> T:
+def from_json(kind: type[T], value: object, where: str = "") -> T:
     """The dataclass `kind` of a JSON value. Raises MistypedError."""
     return cast(T, _read(kind, value, where))
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
+def _read(kind: object, value: object, where: str) -> object:
     if kind is object:
         return _plain(value, where)
     if is_dataclass(kind):
         return _record(cast("type[object]", kind), value, where)
     if isinstance(kind, type) and issubclass(kind, tuple):
-        return _named_tuple(cast("type[tuple[Any, ...]]", kind), value, where)
+        return _named_tuple(cast("type[tuple[object, ...]]", kind), value, where)
     origin = get_origin(kind)
     if origin is UnionType:  # of one type and None
         (inner,) = (part for part in get_args(kind) if part is not type(None))
         return None if value is None else _read(inner, value, where)
     if origin is tuple:
-        items, inner = cast("list[Any]", _exact(list, value, where)), get_args(kind)[0]
+        items, inner = cast("list[object]", _exact(list, value, where)), get_args(kind)[0]
         if inner is int and all(type(item) is int and -MOST_DIGITS < item < MOST_DIGITS for item in items):  # thousands, quickly looked at
             return tuple(items)
         return tuple(_read(inner, item, f"{where}[{number}]") for number, item in enumerate(items))
     if origin is not None:
-        held = cast("dict[str, Any]", _exact(dict, value, where))
+        held = cast("dict[str, object]", _exact(dict, value, where))
         return {key: _read(get_args(cast(GenericAlias, kind))[1], item, f"{where}.{key[:40]}") for key, item in held.items()}
-    return _scalar(kind, value, where)
+    return _scalar(cast("type[object]", kind), value, where)
 
 
-def _plain(value: Any, where: str) -> object:
+def _plain(value: object, where: str) -> object:
     """Text, a number, or numbers in a row, where any of them may stand."""
     if isinstance(value, list):
-        return tuple(_scalar(int, item, where) for item in cast("list[Any]", value))
+        return tuple(_scalar(int, item, where) for item in cast("list[object]", value))
     return _scalar(next((kind for kind in (str, bool, int) if type(value) is kind), float), value, where)
 
 
-def _record(kind: type[object], value: Any, where: str) -> object:
-    held = cast("dict[str, Any]", _exact(dict, value, where))
+def _record(kind: type[object], value: object, where: str) -> object:
+    held = cast("dict[str, object]", _exact(dict, value, where))
     hints = get_type_hints(kind)
     strange = sorted(held.keys() - hints.keys())
     missing = [name for name in hints if name not in held]
@@ -69,23 +72,24 @@ def _record(kind: type[object], value: Any, where: str) -> object:
     return kind(**{name: _read(hint, held[name], f"{where}.{name}" if where else name) for name, hint in hints.items()})
 
 
-def _named_tuple(kind: type[tuple[Any, ...]], value: Any, where: str) -> object:
-    held, hints = cast("list[Any]", _exact(list, value, where)), get_type_hints(kind)
+def _named_tuple(kind: type[tuple[object, ...]], value: object, where: str) -> object:
+    held, hints = cast("list[object]", _exact(list, value, where)), get_type_hints(kind)
     if len(held) != len(hints):
         raise MistypedError(f"{where} has {len(held)} values, not {len(hints)}")
-    return kind(*(_read(hint, item, f"{where}.{name}") for (name, hint), item in zip(hints.items(), held, strict=True)))
+    make = cast("Callable[..., object]", kind)
+    return make(*(_read(hint, item, f"{where}.{name}") for (name, hint), item in zip(hints.items(), held, strict=True)))
 
 
-def _scalar(kind: Any, value: Any, where: str) -> Any:
+def _scalar(kind: type[object], value: object, where: str) -> object:
     if kind is float and type(value) is int:
         value = float(value) if abs(value) < MOST_DIGITS else value
     found = _exact(kind, value, where)
-    if (kind is int and abs(found) >= MOST_DIGITS) or (kind is float and not math.isfinite(found)):
+    if (type(found) is int and abs(found) >= MOST_DIGITS) or (type(found) is float and not math.isfinite(found)):
         raise MistypedError(f"{where} is out of range")
     return found
 
 
-def _exact(kind: type[Any], value: Any, where: str) -> Any:
+def _exact(kind: type[object], value: object, where: str) -> object:
     if type(value) is not kind:
         raise MistypedError(f"{where or 'the manifest'} is no proper {kind.__name__}")
     return value

@@ -7,11 +7,12 @@ same events become plain values, read by YAML 1.2's rules. Errors of several nod
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
 from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
+from toolchain.spec.typed_json import Tree
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 64
@@ -23,8 +24,7 @@ _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
 _UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
-_YAML: Any = yaml
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,11 @@ class Node:
         found = self.get(key)
         return str(found.value) if found else default
 
+    def number(self, key: str, default: int = 0) -> int:
+        """The integer at `key`."""
+        found = self.get(key)
+        return int(found.value) if found else default
+
     def flag(self, key: str) -> bool:
         """Whether `key` is there and true."""
         found = self.get(key)
@@ -73,7 +78,7 @@ class Node:
             return [node for _, node in self.items()]
         return list(self.value) if isinstance(self.value, list) else []  # pyright: ignore[reportUnknownArgumentType]
 
-    def plain(self) -> Any:
+    def plain(self) -> Tree:
         """The value without positions."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.items()}
@@ -144,10 +149,10 @@ def _yaml_hint(problem: str) -> str:
     return "quote an expression that holds [ , : or { inside a flow mapping" if flow else ""
 
 
-def _guarded(source: Source) -> Iterator[Any]:
+def _guarded(source: Source) -> Iterator[yaml.Event]:
     """The parser's events, up to the first that is not allowed."""
     depth = values = 0
-    for event in _YAML.parse(source.text, _LOADER):
+    for event in yaml.parse(source.text, _LOADER):
         values += isinstance(event, yaml.NodeEvent)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
@@ -164,11 +169,17 @@ def _guarded(source: Source) -> Iterator[Any]:
         yield event
 
 
-def _span(source: Source, mark: Any) -> Span:
+class _Mark(Protocol):
+    line: int
+    column: int
+
+
+def _span(source: Source, mark: _Mark | None) -> Span:
+    assert mark is not None  # parsers mark every event
     return Span(source, mark.line + 1, mark.column + 1)
 
 
-def _build(source: Source, events: Iterator[Any], start: Any, path: Path, key_span: Span | None = None) -> Node:
+def _build(source: Source, events: Iterator[yaml.Event], start: yaml.Event, path: Path, key_span: Span | None = None) -> Node:
     """The node that begins with the event `start`; takes its events up to its end."""
     span = _span(source, start.start_mark)
     if isinstance(start, yaml.ScalarEvent):
@@ -187,7 +198,7 @@ def _build(source: Source, events: Iterator[Any], start: Any, path: Path, key_sp
     return Node(members, span, path, key_span=key_span)
 
 
-def _key(event: Any, members: dict[str, Node], where: Span) -> str:
+def _key(event: yaml.Event, members: dict[str, Node], where: Span) -> str:
     if not isinstance(event, yaml.ScalarEvent) or not str(event.value).isprintable():
         raise fail("E0102", "a key must be a plain word", where)
     key = str(event.value)
@@ -198,7 +209,7 @@ def _key(event: Any, members: dict[str, Node], where: Span) -> str:
     return key
 
 
-def _scalar(text: str, span: Span) -> Any:
+def _scalar(text: str, span: Span) -> str | int | float | None:
     """A plain scalar by YAML 1.2's core rules: `no`, dates and times stay text."""
     if text in ("true", "false"):
         return text == "true"

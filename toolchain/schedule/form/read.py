@@ -1,7 +1,5 @@
 """A schedule out of YAML that a user may have written."""
 
-from typing import Any
-
 from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
@@ -22,51 +20,50 @@ def read_schedule(source: Source) -> Schedule:
     if version.value != VERSION:
         raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
     groups = tuple(map(_group, root.entries("groups")))
-    buffers = tuple(_buffer(node.plain()) for node in root.entries("buffers"))
+    buffers = tuple(map(_buffer, root.entries("buffers")))
     region, machine, config, fingerprint = (head.text(key) for key in ("region", "machine", "config", "fingerprint"))
     barriers, copies = head.get("barriers"), head.get("copies")
-    own = Copies(**{key: int(value) for key, value in copies.plain().items()}) if copies else ONE
+    own = Copies(**{key: int(node.value) for key, node in copies.items()}) if copies else ONE
     return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers is not None and bool(barriers.value), own)
 
 
 def _group(node: Node) -> Group:
     ahead = node.get("ahead")
     operations = tuple(map(_operation, node.entries("operations")))
-    loads, streams = tuple(map(_load, node.entries("loads"))), tuple(Share(*map(int, entry.plain())) for entry in node.entries("streams"))
+    loads, streams = tuple(map(_load, node.entries("loads"))), tuple(Share(*_numbers(entry)) for entry in node.entries("streams"))
     return Group(operations, int(ahead.value) if ahead else 0, loads, node.text("loop") == "tiles", streams)
 
 
+def _numbers(node: Node) -> tuple[int, ...]:
+    return tuple(int(each.value) for each in node.children())
+
+
 def _load(node: Node) -> GroupLoad:
-    held: dict[str, Any] = node.plain()
-    return GroupLoad(_buffer(held), int(held["rows"]))
+    return GroupLoad(_buffer(node), node.number("rows"))
 
 
-def _buffer(held: dict[str, Any]) -> ChipBuffer:
+def _buffer(node: Node) -> ChipBuffer:
+    stored = node.get("stored")
+    slot = Slot(node.number("bank"), node.number("address"))
     return ChipBuffer(
-        held["tensor"],
-        held["memory"],
-        Slot(int(held["bank"]), int(held["address"])),
-        held.get("stored", True),
-        int(held.get("pitch", 0)),
-        int(held.get("lines", 0)),
+        node.text("tensor"), node.text("memory"), slot, stored is None or bool(stored.value), node.number("pitch"), node.number("lines")
     )
 
 
 def _operation(node: Node) -> ScheduledOperation:
-    held: dict[str, Any] = node.plain()
     return ScheduledOperation(
-        int(held["operation"]),
-        held["name"],
-        held["kernel"],
-        tuple(Cut(dimension, int(size)) for dimension, size in held["tile"].items()),
-        {place: _slots(value) for place, value in held.get("slots", {}).items()},
-        {memory: tuple(map(_stretch, stretches)) for memory, stretches in held.get("within", {}).items()},
+        node.number("operation"),
+        node.text("name"),
+        node.text("kernel"),
+        tuple(Cut(dimension, int(size.value)) for dimension, size in node.members("tile")),
+        {place: _slots(value) for place, value in node.members("slots")},
+        {memory: tuple(map(_stretch, stretches.children())) for memory, stretches in node.members("within")},
     )
 
 
-def _slots(value: int | list[list[int]]) -> Slots:
-    return tuple(Slot(int(bank), int(address)) for bank, address in value) if isinstance(value, list) else int(value)
+def _slots(node: Node) -> Slots:
+    return tuple(Slot(*_numbers(pair)) for pair in node.children()) if isinstance(node.value, list) else int(node.value)
 
 
-def _stretch(held: dict[str, Any]) -> Pool:
-    return Pool(int(held["bank"]), int(held["depth"]), int(held["start"]))
+def _stretch(node: Node) -> Pool:
+    return Pool(node.number("bank"), node.number("depth"), node.number("start"))

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Expr
 from toolchain.spec.model.types import ScalarType
+from toolchain.spec.typed_json import Tree
 from toolchain.spec.yaml_nodes import Node
 
 
@@ -125,5 +125,5 @@ class Rule:
 class Outline:
     """A section that a layer above gives its meaning. data: plain lists and mappings; node: the same with every place in the file."""
 
-    data: Any
+    data: Tree
     node: Node = field(compare=False, repr=False)

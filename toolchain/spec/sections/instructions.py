@@ -117,7 +117,7 @@ def _instruction(context: Context, name: str, node: Node, formats: Mapping[str, 
         in_place=node.flag("in_place"),
         pipelined=_pipelined(context, node.get("pipelined")),
         occupies=_occupied(context, node, units),
-        assumed=tuple(str(note) for note in notes.plain()) if notes and isinstance(notes.value, list) else (),
+        assumed=tuple(str(note.value) for note in notes.children()) if notes and isinstance(notes.value, list) else (),
         doc=node.text("doc"),
         span=node.key_span,
     )

@@ -63,7 +63,11 @@ def parameter_notes(root: Node, context: Context) -> dict[str, Parameter]:
 def assumed_params(root: Node) -> dict[str, str]:
     """By the name of each parameter that is marked so, why its value is assumed to be right."""
     marked = {name: node.get("assumed") for name, node in root.members("params")}
-    return {name: "; ".join(map(str, mark.plain())) if isinstance(mark.value, list) else str(mark.value) for name, mark in marked.items() if mark}
+    return {
+        name: "; ".join(str(each.value) for each in mark.children()) if isinstance(mark.value, list) else str(mark.value)
+        for name, mark in marked.items()
+        if mark
+    }
 
 
 def _check_names(members: Iterable[tuple[str, Node]]) -> None:

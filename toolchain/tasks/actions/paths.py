@@ -1,17 +1,18 @@
 """Files that stages write and later stages read: their paths, reports as text and JSON, and results read back."""
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
+from toolchain.spec.typed_json import Tree
 from toolchain.tasks.machines import deployed, deployment_of
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.stage import Job
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from toolchain.models.model import Model
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> Path:
+def write_json(path: Path, data: Tree) -> Path:
     """Ends in one line feed. Raises UserError E0005."""
     write_atomic(path, (json.dumps(data, indent=1) + "\n").encode())
     return path
 
 
-def write_report(path: Path, text: str, data: Mapping[str, Any]) -> list[Path]:
+def write_report(path: Path, text: str, data: Tree) -> list[Path]:
     """The text, ending in one line feed, and the JSON beside it. Raises UserError E0005."""
     write_atomic(path, (text.rstrip() + "\n").encode())
     return [path, write_json(path.with_suffix(".json"), data)]
