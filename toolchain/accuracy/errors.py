@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.table import ranging, sample_at, sample_count
-from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, check_oracle, factors_of, integer_tensors, zero_of
+from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, check_oracle, factors_of, integer_tensors, real_channels, zero_of
 from toolchain.graph.rewrite import is_float
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
@@ -171,7 +171,7 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
             if name in wanted:
                 limits = stored if isinstance(stored, Range) else stored[_domain(value)]
                 (ranged,) = ranging(sources[name], [wanted[name]])
-                _add(tensors[name], wanted[name], ranged, found[value.name or ""], value, limits)
+                _add(tensors[name], wanted[name], ranged, real_channels(value, found[value.name or ""]), value, limits)
         truth = wanted if given is None else given(one)
         for name, end in ends.items():
             end.add(truth[name], found[name])

@@ -70,7 +70,8 @@ class Device:
     computes: names of the operations that it may take; None where nothing is known of that.
     settles: writes into the function of a region, given by its call, which kernel does each operation of it. domain: of its integer functions.
     limits: the most that a region may have. recurrence: why an operator of ONNX's that steps through a sequence is on the host, with prices; None
-    for other operators, and where the machine's file has no costs of the host.
+    for other operators, and where the machine's file has no costs of the host. block: a tensor can begin inside another at multiples of so many
+    channels.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Device:
     tariff: Tariff | None = None
     limits: RegionLimits = field(default_factory=RegionLimits)
     recurrence: Callable[[ir.Node], Reason | None] = _unknown
+    block: int = 1
 
     @property
     def floats(self) -> bool:

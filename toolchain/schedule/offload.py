@@ -45,8 +45,8 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) 
     kinds = selection.kinds
     free = [kind.name for kind in kinds.values() if kind.placed or kind.absorbed or kind.viewed or reachable(kind, kinds) & made]
     refusal, price, settle = _Offload(selection).refusal, partial(region_price, machine), partial(settle_region, selection)
-    recur = partial(recurrence_reason, machine)
-    return Device(machine.name, refusal, price, frozenset(free), settle, integer_domain(number, machine.name), tariff(machine), machine.limits, recur)
+    recur, block, domain = partial(recurrence_reason, machine), channel_block(machine), integer_domain(number, machine.name)
+    return Device(machine.name, refusal, price, frozenset(free), settle, domain, tariff(machine), machine.limits, recur, block)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,8 @@ ZERO = "tilewright.zero"
 """Metadata of a stored tensor: the integer that stands for zero, where tensors have zeros of their own."""
 FLOAT_NAME = "tilewright.float"
 """Metadata of a stored tensor: the tensor of the float network that it stands for."""
+REAL_CHANNELS = "tilewright.channels"
+"""Metadata of a stored tensor with channels that only fill a block: the places of the real ones, with spaces between them."""
 EVENED = "tilewright.evened"
 """Metadata of a product with a factor for each channel that a conversion to integers absorbs: the tensor without the factors."""
 REASON = "tilewright.reason"
@@ -111,6 +113,28 @@ def window_of(call: Call) -> tuple[int, int]:
 def zero_of(value: ir.Value) -> int:
     """The stored integer that stands for zero."""
     return int(value.metadata_props.get(ZERO, "0"))
+
+
+def _places(value: ir.Value) -> list[int] | None:
+    """Where the real channels of a stored tensor stand; None where all are real."""
+    found = value.metadata_props.get(REAL_CHANNELS)
+    return None if found is None else [int(place) for place in found.split()]
+
+
+def real_channels(value: ir.Value, array: Array) -> Array:
+    """A stored tensor's array without the channels that only fill a block."""
+    places = _places(value)
+    return array if places is None else array.take(places, 1)
+
+
+def aligned(value: ir.Value, numbers: Array) -> Array:
+    """A number for each channel of a stored tensor, from those of the real ones; zero for the others. None stay none."""
+    places, size = _places(value), (known_shape(value) or (0, 0))[1]
+    if places is None or len(numbers) != len(places):
+        return numbers
+    found = np.zeros(size, numbers.dtype)
+    found[places] = numbers
+    return found
 
 
 def factors_of(value: ir.Value) -> Array:
