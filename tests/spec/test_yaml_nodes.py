@@ -111,3 +111,11 @@ def test_gather_runs_all() -> None:
     with pytest.raises(UserError) as caught:
         gather(lambda n: bad(n) if n % 2 else n, [5, 2, 3])
     assert [d.message for d in caught.value.diagnostics] == ["line 3", "line 5"]
+
+
+def test_members_that_are_left_out_have_their_default() -> None:
+    root = nodes("count: 3\nname: x\non: true\nlist: [1, 2]\n")
+    assert (root.number("count"), root.number("absent"), root.number("absent", 7)) == (3, 0, 7)
+    assert (root.text("name"), root.text("absent", "y"), root.flag("on"), root.flag("absent")) == ("x", "y", True, False)
+    assert [node.value for node in root.entries("list")] == [1, 2]
+    assert root.entries("absent") == root.members("absent") == []

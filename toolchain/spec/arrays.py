@@ -116,7 +116,7 @@ def distinct(values: Ints) -> Ints:
 
 
 def _sorted_once(values: Ints) -> Ints:
-    """As `np.unique`, which loads masked arrays to see whether it was given one: a tenth of what a short command takes."""
+    """As `np.unique`, which loads masked arrays to see whether it was given one: a tenth of a short command's time."""
     ordered = np.sort(values)
     return ordered[np.concatenate([np.ones(min(len(ordered), 1), np.bool_), ordered[1:] != ordered[:-1]])]
 

@@ -58,7 +58,7 @@ class Context:
 @dataclass(frozen=True)
 class Scope:
     """names: fields and places. registers: fields of the instruction that each latching register holds, None if unknown.
-    memories: what reads(...) and writes(...) may count; none where footprints are not known."""
+    memories: those that reads(...) and writes(...) may count; none where footprints are not known."""
 
     names: frozenset[str]
     registers: Mapping[str, frozenset[str] | None] = field(default_factory=dict[str, frozenset[str] | None])
@@ -78,7 +78,7 @@ def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False
 
 
 def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:
-    """E0107 for unknown names, E0121 for what does not belong here, E0123 for a wrong number of arguments."""
+    """E0107 for unknown names, E0121 for a form that does not belong here, E0123 for a wrong number of arguments."""
     if not _plainly_known(expr, scope.names):
         yield from _problems(expr, scope)
 

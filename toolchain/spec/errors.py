@@ -19,11 +19,11 @@ _HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff
 WIDTH = 160
 """Characters of a source line that a message shows."""
 LONGEST = 1200
-"""Characters of a part of a message; what users name may have many more."""
+"""Characters of a part of a message; a user's name may have many more."""
 
 
 def one_line(text: str) -> str:
-    """The text with escapes for what would not stay in its line, and without its middle if it is long."""
+    """The text with escapes for characters that would leave its line, and without its middle if it is long."""
     shown = text if len(text) <= LONGEST else f"{text[: LONGEST * 3 // 4]} ... {text[-LONGEST // 4 :]}"
     return _HIDDEN.sub(_escape, shown)
 
@@ -92,7 +92,7 @@ class Diagnostic:
         return f"{prefix}{self.code} {word}{one_line(self.message)}{tail}"
 
     def render(self) -> str:
-        """The headline, then the source line with a caret under the place, or what else belongs to it."""
+        """The headline, then the source line with a caret under the place, or other lines that belong to it."""
         if self.span is None:
             return f"{self.headline()}\n{lines(self.more)}" if self.more else self.headline()
         quoted, column = _window(self.span.source.line(self.span.line), self.span.column)
@@ -140,12 +140,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RecursionError, TypeError, ValueError)
-"""What code raises that is given numbers, names or shapes which contradict each other."""
+"""Exceptions of code that is given numbers, names or shapes which contradict each other."""
 
 
 @contextmanager
 def described(span: Span | None, subject: str, also: tuple[type[Exception], ...] = ()) -> Generator[None]:
-    """Everything inside follows from a description at `span`. subject: what is done with it, for the message. also: exceptions of other libraries.
+    """Everything inside follows from a description at `span`. subject: the step taken with it, for the message. also: other libraries' exceptions.
 
     Raises UserError E1308 in place of an exception that says that the description contradicts itself. Messages without a place of their own, such as
     those of a program that follows from the description, get this one.

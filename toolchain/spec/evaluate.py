@@ -130,7 +130,7 @@ def substitute(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple
 
 
 def fold(expr: Expr) -> Expr:
-    """Arithmetic on constants done; choices and logic stay, so that what they name can still be checked. What does not change stays as it is."""
+    """Arithmetic on constants done; choices and logic stay, so that their names can still be checked. An unchanged node stays the same object."""
     match expr:
         case Const() | Name():
             return expr
@@ -166,7 +166,7 @@ def _folded(expr: Expr) -> Expr:
 
 
 def unknown(expr: Expr, names: Mapping[str, object]) -> Exception:
-    """The error for a name that nothing defines, with the nearest one that exists."""
+    """The error for an undefined name, with the nearest one that exists."""
     from toolchain.spec.errors import nearest
 
     name = expr.id if isinstance(expr, Name) else "this expression"

@@ -257,7 +257,7 @@ def value_names(expr: Expr) -> list[str]:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """Rebuilds the tree top-down; where `change` answers with a node that one stands instead, untouched. A node below which nothing changes stays."""
+    """Rebuilds the tree top-down; a node from `change` stands instead, untouched. A node without changes below it stays the same object."""
     changed = change(expr)
     if changed is not None:
         return changed

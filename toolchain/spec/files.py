@@ -34,7 +34,7 @@ def package_hash(folder: Path) -> str:
 
 
 def _sources(folder: str) -> list[str]:
-    """os.scandir is several times as fast as Path.rglob, and this is most of a build that has nothing to do."""
+    """os.scandir is several times as fast as Path.rglob, and this is most of the time of a build that is up to date."""
     found: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -72,7 +72,7 @@ def replacing(path: Path) -> Generator[BinaryIO]:
 
 
 def require_writable(path: Path) -> None:
-    """Raises UserError E0005 now for what `replacing` would only say after the work: no folder, a closed one, a folder in its place."""
+    """Raises UserError E0005 now for faults that `replacing` would only meet after the work: no folder, a closed one, a folder in its place."""
     folder = Path(os.path.realpath(path)).parent
     if is_folder(path):
         code = errno.EISDIR
@@ -176,7 +176,7 @@ def _others(kind: Kind, installed: tuple[str, ...]) -> tuple[Path, ...]:
     """
     if not any(map(_may_name_folders, installed)):
         return ()
-    from importlib.metadata import entry_points  # a tenth of what a short command takes
+    from importlib.metadata import entry_points  # a tenth of a short command's time
 
     found = list[Path]()
     for point in sorted(entry_points(group=f"tilewright.{kind}"), key=lambda point: (point.name, point.value)):

@@ -30,10 +30,10 @@ ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructi
 
 
 def fingerprint(machine: Machine) -> str:
-    """SHA-256 in hex of the architecture: what decides which bits a program has and what they do.
+    """SHA-256 in hex of the architecture: all that decides which bits a program has and their effect.
 
-    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, what outlives a program, how many
-    units reach a bank in a cycle, how far apart the steps of a pipeline are and which instructions do nothing do not change it.
+    Timing, layouts, quantisation, operators, host, documentation, sources, the severity of hazards, memories that outlive a program, how many
+    units reach a bank in a cycle, how far apart the steps of a pipeline are and which instructions are idle do not change it.
     """
     return _fingerprint(MachineKey(machine))
 
@@ -59,7 +59,7 @@ def _section_hashes(key: MachineKey, ordered: bool) -> Mapping[str, str]:
 
 def placing_hash(machine: Machine) -> str:
     """SHA-256 in hex of all that decides in the timing section which operations a machine takes, and with which kernels: its clock, its peak, and
-    what the cycles of each class depend on, but not how many they are."""
+    the inputs of each class's cycles, but not how many they are."""
     timing = machine.timing
     classes = {c.name: sorted(_leaves(c.cycles, c.setup, c.latency, *(t.bytes for t in c.transfers))) for c in timing.classes}
     return _digest({"clock_khz": timing.clock_khz, "peak_macs": timing.peak_macs, "classes": classes})

@@ -4,9 +4,11 @@ Independent sections report their errors together.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, UserError, fail, nearest
 from toolchain.spec.files import check_single, is_file, list_files, read_limited, search_path
 from toolchain.spec.machine_checks import check
@@ -87,16 +89,24 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         name=target.text("name"), config=context.config, summary=target.text("summary"), sources=tuple(n.value for n in target.entries("sources")),
         models=tuple(n.value for n in target.entries("models")), params=context.names, levels=levels, memories=memories, views=looks, units=units,
         encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal, rules=rules, timing=clock,
-        layouts=stored, program=ending, portable=warnings, assumptions=assumptions(root),
-        choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)}, host=host, interlock=locked,
-        configs=tuple(dict(root.members("configs"))), nops=nops, settable=tuple(dict(root.members("params"))), quantisation=numerics,
+        layouts=stored, program=ending, portable=warnings, host=host, interlock=locked, nops=nops, quantisation=numerics, operators=offloaded,
+    )  # fmt: skip
+    found = _with_conventions(machine, context)
+    check(found, root)
+    return found
+
+
+def _with_conventions(machine: Machine, context: Context) -> Machine:
+    """The machine with its sections for the compiler, and the words of its file about parameters and assumptions."""
+    root = context.root
+    return replace(
+        machine, assumptions=assumptions(root), choices={(p, c): i for p, names in context.choices.items() for i, c in enumerate(names)},
+        configs=tuple(dict(root.members("configs"))), settable=tuple(dict(root.members("params"))),
         parameters=parameter_notes(root, context), assumed_params=assumed_params(root),
-        operators=offloaded, fusion=conventions.outline(root, "fusion"), pipeline=conventions.outline(root, "pipeline"), path=root.span.source.path,
+        fusion=conventions.outline(root, "fusion"), pipeline=conventions.outline(root, "pipeline"), path=root.span.source.path,
         codegen=root.text("codegen", "binary"), tool=conventions.tool(root), limits=conventions.limits(context),
         half=conventions.half(context), tolerance=conventions.tolerance(root),
     )  # fmt: skip
-    check(machine, root)
-    return machine
 
 
 def companion(path: Path, name: str, file: str) -> Path | None:
@@ -145,9 +155,9 @@ def read_text(path: Path) -> str:
 
 
 def load_text(text: str, path: str, config: str = "", overrides: Mapping[str, str] | None = None) -> Machine:
-    """The machine that `text` describes; `path` is what messages say. Raises UserError with every diagnostic that was found.
+    """The machine that `text` describes; `path` stands in messages. Raises UserError with every diagnostic that was found.
 
-    The same arguments give the same object, which all that is derived from a machine is kept with.
+    The same arguments give the same object, with which all results about a machine are kept.
     """
     return _elaborated(text, path, config, tuple((overrides or {}).items()))
 

@@ -18,7 +18,7 @@ from toolchain.spec.yaml_nodes import Findings, Node
 
 
 def check_names(machine: Machine, root: Node) -> Iterator[Diagnostic]:
-    """E0107 for references to nothing, E0145 for a name with two meanings."""
+    """E0107 for references without a target, E0145 for a name with two meanings."""
     yield from _references(machine, root)
     yield from _taken(machine, root)
 

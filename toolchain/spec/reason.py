@@ -32,7 +32,7 @@ class Reason:
 @dataclass(frozen=True)
 class Wording:
     """The words of a code. text: with a placeholder for each argument, `{tensor:tensor}`, whose format is a type of QUOTED or one of Python's;
-    `{because}` stands for the reasons behind it. change: what a user can do, in which `{machine}` and `{activations}` are known too.
+    `{because}` stands for the reasons behind it. change: advice to the user, in which `{machine}` and `{activations}` are known too.
     """
 
     text: str

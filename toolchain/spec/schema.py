@@ -84,7 +84,7 @@ def schema_errors(schema: FilePath, plain: Tree) -> list[Fault]:
 
 
 def _opaque(error: Any) -> bool:
-    """Errors of alternatives do not say which value is wrong, unless the schema holds a sentence for them."""
+    """Whether an error hides the wrong value: errors of alternatives do, unless the schema holds a sentence for them."""
     return error.validator in ("anyOf", "oneOf") and "x-message" not in error.schema
 
 

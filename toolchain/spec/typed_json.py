@@ -1,4 +1,4 @@
-"""Frozen dataclasses and named tuples to plain JSON and back, every type held to: what is read may come from anywhere."""
+"""Frozen dataclasses and named tuples to plain JSON and back, every type checked: the JSON may come from anywhere."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -17,7 +17,7 @@ from toolchain.spec.typed_json import Tree
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
-"""Keys, values and collections of one file: what about three seconds can read."""
+"""Keys, values and collections of one file: about three seconds of reading."""
 MAX_DIGITS = 80
 Path = tuple[str | int, ...]
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0o[0-7_]*[0-7][0-7_]*|0b[01_]*[01][01_]*)\Z")

@@ -1,4 +1,4 @@
-"""The data model of a machine. Nothing here knows YAML."""
+"""The data model of a machine, without YAML."""
 
 from toolchain.spec.model.conventions import Copies, Host, Layout, Outline, Quantity, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import (

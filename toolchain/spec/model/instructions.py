@@ -13,8 +13,8 @@ class Field:
 
     lsb counts from bit 0 of byte 0 in the instruction read as one little-endian number.
     role: opcode | compute | address | sync | layout | reserved. radix: how assembly writes it (10, 2 or 16).
-    names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in. assumed: whether it is not certain what
-    its values mean, but for those that are `known`: empty for the one that is stored as zero. stated: values that a public description allows and
+    names: symbolic values in assembly. relocates: the view whose elements a linker counts this address in. assumed: whether the meaning of its
+    values is uncertain, but for those that are `known`: empty for the one that is stored as zero. stated: values that a public description allows and
     no program that is known to be right uses.
     """
 
@@ -73,10 +73,10 @@ class Pipelined:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """match: the stored bits that identify it. others: fields of which it takes all values that no other instruction's match names.
+    """match: the stored bits that identify it. others: fields of which it takes all values that no other instruction matches.
 
     unit: an expression that gives an index into Machine.units.
-    in_place: iterations run in sequence and may read what earlier ones of the same instruction wrote. occupies: units that it keeps to itself
+    in_place: iterations run in sequence and may read results of earlier ones of the same instruction. occupies: units that it keeps to itself
     besides its own: it takes its turn among their instructions too, and uses their ports.
     """
 

@@ -1,4 +1,4 @@
-"""The elaborated machine: frozen, concrete, what every tool reads."""
+"""The elaborated machine: frozen, concrete, the one that every tool reads."""
 
 import math
 from collections.abc import Mapping
@@ -50,24 +50,24 @@ class Machine:
     layouts: tuple[Layout, ...]
     program: ProgramRules
     portable: tuple[tuple[str, Constraint], ...] = ()
-    """(instruction, what must hold for other implementations of the machine to agree); breaking it is a warning"""
+    """(instruction, a condition for agreement with other implementations of the machine); breaking it is a warning"""
     assumptions: tuple[str, ...] = ()
     """sentences, each with the section it is about"""
     host: Host | None = None
     configs: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    """what a build makes for it where no model is named"""
+    """those that a build makes for it where no model is named"""
     nops: tuple[Nop, ...] = ()
     interlock: Interlock | None = None
     settable: tuple[str, ...] = ()
     """the parameters that a user may override; others follow from them"""
     parameters: Mapping[str, Parameter] = field(default_factory=dict[str, Parameter])
-    """the same with what the file says of each"""
+    """the same with their descriptions in the file"""
     assumed_params: Mapping[str, str] = field(default_factory=dict[str, str])
-    """parameters whose values are assumed, and why they are what they are"""
+    """parameters whose values are assumed, and the reason for each value"""
     quantisation: Numerics | None = None
     operators: Mapping[str, tuple[Constraint, ...]] = field(default_factory=dict[str, tuple[Constraint, ...]])
-    """by kind of operation: what must hold for the machine to take it, and the reason that a user reads"""
+    """by kind of operation: conditions for the machine to take it, and the reason that a user reads"""
     fusion: Outline | None = None
     pipeline: Outline | None = None
     codegen: str = "binary"

@@ -35,7 +35,7 @@ class Fraction:
 
 @dataclass(frozen=True)
 class FirstRounding:
-    """A product is shifted right by up to `shift` bits and rounded; what is left of its shift follows, rounded again."""
+    """A product is shifted right by up to `shift` bits and rounded; the rest of its shift follows, rounded again."""
 
     shift: int
     rounding: Rounding
@@ -51,8 +51,8 @@ class AverageRule:
 
 @dataclass(frozen=True)
 class Numerics:
-    """weight, activation, bias: what is stored. A stored q stands for q * scale; with zero_points a stored activation for (q - zero) * scale,
-    each tensor with a zero of its own.
+    """weight, activation, bias: ranges of stored numbers. A stored q stands for q * scale; with zero_points a stored activation for
+    (q - zero) * scale, each tensor with a zero of its own.
 
     form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits) or by a float32, for each output
     channel when per_channel. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.

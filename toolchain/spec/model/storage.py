@@ -44,9 +44,9 @@ class Memory:
     scope: `device` or a level's name; one instance for each instance of that level.
     control: the address phase may read it. granule: bytes; every access starts and ends on one.
     latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
-    transient: what a program leaves here is lost: no later program may read it.
+    transient: contents are lost with the program: no later program may read them.
     ports: of each bank; None where units never wait for one, which only costs time.
-    host: the register is set by the host before a run; names: what the host calls its elements. consumed: a latched value serves one reader only.
+    host: the register is set by the host before a run; names: the host's names of its elements. consumed: a latched value serves one reader only.
     """
 
     name: str
@@ -94,7 +94,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An in-order queue and what it may touch. depth: instructions its queue holds; None is unbounded."""
+    """An in-order queue and the memories that it may touch. depth: instructions its queue holds; None is unbounded."""
 
     name: str
     reads: tuple[str, ...]

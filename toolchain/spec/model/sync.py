@@ -52,7 +52,7 @@ class SyncRule:
 class Watch:
     """Accesses of unit `target` to these memories come after those of earlier instructions of `source`.
 
-    lag: the two run coupled: what `source` writes streams into `target`, which may start so many cycles after it started and ends no earlier
+    lag: the two run coupled: results of `source` stream into `target`, which may start so many cycles after it started and ends no earlier
     than it does. None: it starts when those before it are done.
     """
 
@@ -89,7 +89,7 @@ class Illegal:
 
 @dataclass(frozen=True, slots=True)
 class Nop:
-    """An instruction of a unit that does nothing. fields: the value of every field that does not identify it."""
+    """An instruction of a unit without an effect. fields: the value of every field that does not identify it."""
 
     unit: str
     instruction: str

@@ -58,7 +58,7 @@ class ElementType:
 
     @property
     def row_major(self) -> tuple[int, ...]:
-        """The byte of every lane when nothing is rearranged."""
+        """The byte of every lane in row-major order."""
         return tuple(range(0, self.bytes, self.scalar.bits // 8))
 
 

@@ -39,7 +39,7 @@ def levels(context: Context) -> tuple[Level, ...]:
 
 
 def types(context: Context) -> dict[str, ElementType]:
-    """Raises UserError E0110 for what is no type, E0111 for a record whose fields do not fit."""
+    """Raises UserError E0110 for a text that is no type, E0111 for a record whose fields do not fit."""
     members = context.root.members("types")
     made = gather(lambda item: _record(context, item[1]) if isinstance(item[1].value, dict) else element(context, item[1], {}), members)
     return {name: kind for (name, _), kind in zip(members, made, strict=True)}

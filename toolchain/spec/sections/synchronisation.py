@@ -1,4 +1,4 @@
-"""Section sync: counters, the fields that wait and post, and each unit's instruction that does nothing."""
+"""Section sync: counters, the fields that wait and post, and each unit's idle instruction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,0 +1,34 @@
+"""Memories: banks of their own depth, elements of every kind, views that turn lanes."""
+
+import pytest
+
+from toolchain.spec.model import ElementType, Level, Memory, RecordField, ScalarType
+from toolchain.spec.model.storage import stream_levels
+
+BYTE, WORD = ScalarType(True, 8), ScalarType(False, 32)
+RECORD = ElementType(WORD, (), (RecordField("a", 0, BYTE),))
+
+
+@pytest.mark.parametrize(
+    ("element", "size"),
+    [
+        (ElementType(BYTE), 1),
+        (ElementType(BYTE, (3, 4)), 12),
+        (ElementType(WORD, (4,)), 16),
+        (RECORD, 4),
+    ],
+)
+def test_an_instance_holds_the_elements_of_all_its_banks(element: ElementType, size: int) -> None:
+    memory = Memory("m", "ring", element, (8, 4, 1))
+    assert memory.banks == 3
+    assert memory.bytes == 13 * size
+
+
+def test_row_major_lanes_stand_one_after_another() -> None:
+    assert ElementType(WORD, (2, 3)).row_major == (0, 4, 8, 12, 16, 20)
+
+
+def test_streams_count_over_the_levels_around_them() -> None:
+    outer, streams, inner = Level("cluster", 4), Level("core", 2, streams=True), Level("lane", 8, lockstep=True)
+    assert stream_levels((outer, streams, inner)) == (outer, streams)
+    assert stream_levels((outer, inner)) == ()
