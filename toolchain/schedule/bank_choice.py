@@ -1,7 +1,7 @@
-"""The choice of banks: what units need at the same time goes into different pools.
+"""The choice of banks: tensors and tiles that units need at the same time go into different pools.
 
 Buffers that stay on chip go there one move after the other: the one that costs most goes where all cost least together, alone or in exchange for
-another one. Then each operation's tiles do, in what is left.
+another one. Then each operation's tiles do, in the room that is left.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -41,6 +41,6 @@ def working_units(steps: Iterable[Step]) -> set[str]:
 
 
 def first_after(region: Region, before: Sequence[int], index: int) -> int:
-    """The earliest place at which an operation may stand: behind the last of those `before` it that makes what it reads."""
+    """The earliest place at which an operation may stand: behind the last of those `before` it that makes one of its operands."""
     operations = region.operations
     return max((place + 1 for place, other in enumerate(before) if region.reads(operations[index], operations[other])), default=0)

@@ -1,4 +1,4 @@
-"""The check of what a machine's file and folder say to the compiler: operators, fusion, pipeline, kernels and their templates."""
+"""The check of the texts in a machine's file and folder that the compiler reads: operators, fusion, pipeline, kernels and their templates."""
 
 from dataclasses import dataclass
 

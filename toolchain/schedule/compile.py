@@ -46,7 +46,7 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class CompiledOperation:
-    """listing: what each instruction is for; empty for one that only passes tokens. places: by tensor, and `constants`."""
+    """listing: the purpose of each instruction; empty for one that only passes tokens. places: by tensor, and `constants`."""
 
     problem: Problem
     program: Program

@@ -1,4 +1,4 @@
-"""A whole region becomes one program: a search or a user writes its schedule, and emission does what the schedule says."""
+"""A whole region becomes one program: a search or a user writes its schedule, and emission carries it out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ class Options:
 def compile_region(
     machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None, schedule: Schedule | None = None
 ) -> CompiledRegion:
-    """schedule: what to do; without one, what the search finds.
+    """schedule: the order, tiles and places to use; without one, the search finds them.
 
     Raises UserError E1003 or E1008 for an operation that no kernel can do, E1004 where something does not fit, E1007 where operations and
     tensors do not go together, E1401 to E1414 for a schedule that cannot be, E1005 for a template, E1307 for a step that leaves its
@@ -128,8 +128,8 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
-    """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside what stays, the
-    largest tensor goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
+    """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside these tensors,
+    the largest one goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
     return find_groups(machine, kernels, region, options or Options()).plan
 
 

@@ -1,4 +1,4 @@
-"""A region of a model as one program: what runs, what stands in DRAM, and which instruction belongs to which operation."""
+"""A region of a model as one program: its instructions, the operation that each belongs to, and the contents of DRAM."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from toolchain.timing.simulate import Timeline
 
 @dataclass(frozen=True)
 class CompiledRegion:
-    """schedule: what was done. program: synchronised. listing: the purpose of each instruction, for a reader; empty for one that only passes tokens.
+    """schedule: the one that the program follows. program: synchronised. listing: the purpose of each instruction, for a reader; empty for one that
+    only passes tokens.
 
     origins: the operation and step that each instruction belongs to. constants: bytes by segment.
     peak: elements of each bank of each on-chip memory that are used, at most.

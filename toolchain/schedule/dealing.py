@@ -30,7 +30,7 @@ class Trial:
 def quickest_dealing(operations: int, streams: int, tried: Callable[[Counts], Trial]) -> Trial:
     """The quickest of the trials: every operation on 1, 2, 4 ... streams, and mixtures, each operation on as many as it was quickest on.
 
-    No number of streams is slower than one, and twice as many are never slower: what those would try is tried first, in the same order.
+    No number of streams is slower than one, and twice as many are never slower: the trials of the smaller number come first, in the same order.
     """
     search = _Search(tried, np.full((operations, streams + 1), np.inf))
     for count in _powers(streams):
@@ -44,7 +44,7 @@ def quickest_dealing(operations: int, streams: int, tried: Callable[[Counts], Tr
 
 @dataclass
 class _Search:
-    """seen: float64 [operations, streams + 1], what each operation took when it was last dealt to so many."""
+    """seen: float64 [operations, streams + 1], the time that each operation took when it was last dealt to so many."""
 
     tried: Callable[[Counts], Trial]
     seen: Times

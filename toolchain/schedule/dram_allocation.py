@@ -22,7 +22,7 @@ from toolchain.spec.model import Machine
 
 SEGMENTS = ("inputs", "results", "swap", "constants")
 ALIGN = 64
-"""Bytes; what every buffer and constant starts on a multiple of, so that no burst is cut."""
+"""Bytes; every buffer and constant starts on a multiple of it, so that no burst is cut."""
 
 
 @dataclass
@@ -46,8 +46,8 @@ class Constants:
 
 @dataclass(frozen=True)
 class PlacedRegion:
-    """scopes: by copy of the program, what the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the pool of
-    constants)."""
+    """scopes: by copy of the program, the names that the templates of each operation see of its tensors (X_base, X_channels, X_segment, and of the
+    pool of constants)."""
 
     map: DramMap
     constants: Mapping[str, bytes]
@@ -90,7 +90,7 @@ def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[s
 
 
 def _step(machine: Machine) -> int:
-    """Bytes; what every buffer starts on a multiple of."""
+    """Bytes; every buffer starts on a multiple of it."""
     return math.lcm(ALIGN, *(max(v.unit, 1) for v in machine.views if machine.memory[v.memory].kind == "dram"))
 
 
@@ -170,7 +170,7 @@ def _segments(machine: Machine, memory: str, sizes: Mapping[str, int], registers
 
 @dataclass(frozen=True)
 class _Bases:
-    """Turns places in segments into what templates see."""
+    """Turns places in segments into the names that templates see."""
 
     machine: Machine
     segments: Mapping[str, Segment]

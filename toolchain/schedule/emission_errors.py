@@ -12,12 +12,12 @@ SHOWN = 120
 
 
 def told_for(error: UserError, label: str) -> UserError:
-    """The error of a template that could not be rendered, with what it was rendered for."""
+    """The error of a template that could not be rendered, with the label of its step."""
     return UserError(*(replace(d, message=f"{d.message} (for {label})") for d in error.diagnostics))
 
 
 def told(diagnostic: Diagnostic, line: str, label: str, place: Place) -> Diagnostic:
-    """A fault of an instruction, with its line, what it is for, and the place that wrote it."""
+    """A fault of an instruction, with its line, its purpose, and the place that wrote it."""
     shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
     message = f"{diagnostic.message}, in `{shown}` for {label}"
     if isinstance(place, Path):

@@ -30,7 +30,7 @@ from toolchain.timing.simulate import Timeline
 
 @dataclass(frozen=True)
 class Emitted:
-    """listing: what each instruction is for, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts.
+    """listing: the purpose of each instruction, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts.
     timeline: of the program, where synchronisation timed it."""
 
     program: Program
@@ -111,8 +111,8 @@ def emit(
     dealt: Sequence[int] | None = None,
     barriers: bool = False,
 ) -> Emitted:
-    """The program of the steps of these parts. scopes: what templates see of each part's tensors (X_base and the like), and
-    `constants_base` where there are any. state: what stands in memory before it runs. dealt: the stream of each step of the sequence, in which all
+    """The program of the steps of these parts. scopes: the names that templates see of each part's tensors (X_base and the like), and
+    `constants_base` where there are any. state: the contents of memory before it runs. dealt: the stream of each step of the sequence, in which all
     could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams.
 
     Raises UserError E1005 for a template, E1007 for constants of several streams, E0304 for a field, E0309, E0404, E0405 for instructions that the
@@ -147,7 +147,7 @@ def emit(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Instructions:
-    """What was written, compared by content. order: int64 [n], the instructions stream by stream."""
+    """The instructions that were written, compared by content. order: int64 [n], the instructions stream by stream."""
 
     machine: Machine
     listed: Listed
@@ -201,7 +201,7 @@ def _told(given: _Instructions, violation: Violation) -> tuple[Diagnostic, Place
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unsynchronised:
-    """A program and what stands in memory before it runs, both compared by identity. order: of its instructions, where streams share the work."""
+    """A program and the contents of memory before it runs, both compared by identity. order: of its instructions, where streams share the work."""
 
     program: Program
     state: State

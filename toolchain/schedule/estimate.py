@@ -57,7 +57,7 @@ def estimate_region(backend: Backend, model: ir.Model, call: ir.Node) -> RegionE
 
 
 def _estimate_calls(backend: Backend, region: Region, call: ir.Node) -> RegionEstimate:
-    """Calls cost what their kernels say."""
+    """Calls cost the cycles that their kernels declare."""
     plan = plan_calls(backend, region)
     operations = tuple(
         OperationEstimate(bound.operation.name, bound.operation.kind.name, cycles, bound.operation.macs)

@@ -123,7 +123,7 @@ class GraphRules:
         return NodeCost(work_ms(host_work(nodes, FLOAT_BYTES), host), sum(self.cycles(node, known) for node in nodes) / clock)
 
     def price(self, nodes: Sequence[ir.Node]) -> Price | None:
-        """None for a machine whose file does not say what the host costs."""
+        """None for a machine whose file states no costs of the host."""
         host = self.machine.host
         if host is None:
             return None

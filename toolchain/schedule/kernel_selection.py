@@ -45,7 +45,7 @@ class Chosen:
 class Selection:
     """Chooses kernels for one machine; a kernel that was chosen is remembered by the operation's numbers.
 
-    Raises UserError E0107 and E0121 where section `operators` names what operations do not have.
+    Raises UserError E0107 and E0121 where section `operators` names a part that operations do not have.
     """
 
     machine: Machine

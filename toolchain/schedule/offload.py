@@ -1,4 +1,4 @@
-"""Whether a machine takes an integer call of a graph, and why not: what partitioning asks."""
+"""Whether a machine takes an integer call of a graph, and why not: the question that partitioning asks."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -155,7 +155,7 @@ class _Offload:
         return kind is not None and bool(kind.pads) and kind.meaning.outside in outside
 
     def _claimed(self, node: ir.Node) -> Reasons:
-        """A tensor can be part of one other only: of what it was read out of, or of the first in the graph that can hold it."""
+        """A tensor can be part of one other only: of the tensor that it was read out of, or of the first in the graph that can hold it."""
         for value in data_of(node, self.kinds):
             maker = value.producer()
             if maker is not None and is_view(maker, self.block, self.kinds):
@@ -191,7 +191,7 @@ class _Offload:
 
 
 def _never_negative(value: ir.Value, kinds: Kinds) -> bool:
-    """Whether a stored tensor holds nothing below zero, by the limits of what made it."""
+    """Whether a stored tensor holds nothing below zero, by the limits of the call that made it."""
     maker = value.producer()
     if maker is None or not is_integer(maker):
         return False

@@ -24,7 +24,7 @@ PICTURE = {"n", "h", "w", "c"}
 
 
 def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
-    """nodes: the region's integer calls. None for a machine whose file does not say what the host costs.
+    """nodes: the region's integer calls. None for a machine whose file states no costs of the host.
 
     The machine's own time is its multiply-accumulates at peak, less than any schedule takes: a region that does not pay even so cannot.
     """
@@ -43,10 +43,10 @@ def region_price(machine: Machine, nodes: Sequence[ir.Node]) -> Price | None:
 
 
 def recurrence_reason(machine: Machine, node: ir.Node) -> Reason | None:
-    """Why the host has an LSTM, a GRU or an RNN: the least that its products would take on the machine, and what they take on the host, of a sample.
+    """Why the host has an LSTM, a GRU or an RNN: the least time of its products on the machine, and their time on the host, of a sample.
 
     The products with the inputs are one run, those with the states one for each step. Of a loop that makes a layer's steps, the states alone. None
-    for other operators, and for a whole layer where the machine's file does not say what the host costs.
+    for other operators, and for a whole layer where the machine's file states no costs of the host.
     """
     host, found = machine.host, recurrence_of(node)
     if is_loop(node):
@@ -93,14 +93,14 @@ def _loops_ms(value: ir.Value, host: Host, kinds: Kinds) -> float:
 
 
 def _products_ms(machine: Machine, host: Host, macs: int, elements: int, runs: int) -> float:
-    """Products at peak, in so many runs, with the conversions and transfers of what they read and make in all."""
+    """Products at peak, in so many runs, with the conversions and transfers of all their operands and results."""
     peak = machine.timing.peak_macs
     crossing = elements * (1 / host.transfer_gb_per_s.value + (1 + FLOAT_BYTES) / host.gb_per_s.value) / 1e6 + elements * _rearranging_ms(machine)
     return crossing + runs * _starts_ms(machine, host, 2, 1) + (macs / peak / machine.timing.clock_khz if peak else 0.0)
 
 
 def tariff(machine: Machine) -> Tariff | None:
-    """Prices by the node and by the tensor, without launches. None for a machine whose file does not say what the host costs."""
+    """Prices by the node and by the tensor, without launches. None for a machine whose file states no costs of the host."""
     host = machine.host
     if host is None:
         return None

@@ -1,4 +1,4 @@
-"""Rivals: what different units need on chip at the same time, as the simulation of a program shows.
+"""Rivals: tensors and tiles that different units need on chip at the same time, as the simulation of a program shows.
 
 Where the ports of banks are limited, such units wait for each other if both stand in the same banks. So rivals go into different pools.
 """
@@ -25,7 +25,7 @@ Owner = tuple[int, str]
 Rivals = Mapping[Owner, Mapping[Owner, float]]
 """Each with its rivals, and the cycles in which one unit needs one while another unit needs the other. Every pair stands there twice."""
 Uses = Mapping[int, frozenset[tuple[Owner, bool]]]
-"""By instruction, what it reads and what it writes (True)."""
+"""By instruction, the owners of the room that it reads and of the room that it writes (True)."""
 
 
 def has_ports(machine: Machine) -> bool:
@@ -101,7 +101,7 @@ def _uses(plan: Plan, origins: Origins, timeline: Timeline) -> Uses:
 
 
 def _stands(machine: Machine, plan: Plan, index: int, memory: str, write: bool) -> list[tuple[int, bool, int, Owner]]:
-    """(start, whether it is what is meant, stop), in granules of the first instance, of everything that an operation has in a memory. Where a
+    """(start, whether it is the one that is meant, stop), in granules of the first instance, of everything that an operation has in a memory. Where a
     buffer is made over another, the one that is meant comes last: the one that is written, or else the other."""
     made = {name for name, candidate in plan.residents.candidates.items() if any(use.operation == index for use in candidate.writes)}
     problem, tiling, tensors = plan.problems[index], plan.tilings[index], plan.region.operations[index].tensors

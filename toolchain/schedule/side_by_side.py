@@ -1,4 +1,4 @@
-"""Operations of different units that hand a tensor over in DRAM run side by side, the second on what the first has stored, if their tiles
+"""Operations of different units that hand a tensor over in DRAM run side by side, the second on the rows that the first has stored, if their tiles
 do not stand in each other's way on chip."""
 
 from collections.abc import Iterator, Sequence
@@ -34,20 +34,20 @@ def _longer(pair: tuple[Planned, Planned]) -> float:
 
 
 def _streams(region: Region, storage: Storage, index: int, first: Problem, second: Problem) -> bool:
-    """Whether the second reads from DRAM what the first makes, and they share no unit: queues are in order, so what the second has to wait for
-    in one would hold it up until the first is done."""
+    """Whether the second reads the first one's result from DRAM, and they share no unit: queues are in order, so an instruction of the second that
+    waits in one would wait until the first is done."""
     made = storage.places[region.operations[index - 1].tensors["y"]][0]
     read = [name for name, tensor in region.operations[index].tensors.items() if second.loads(name) and storage.places[tensor][0] == made]
     return bool(read) and not _units(first) & _units(second)
 
 
 def _units(problem: Problem) -> set[str]:
-    """All but those that load what is known when compiling: that is there before."""
+    """All but those that load values known when compiling: these are there before."""
     return {unit for step in problem.steps if step.kind != "load" or step.place not in problem.known for unit in step.units}
 
 
 def _shares(first: Problem, second: Problem, choice: TileChoice) -> Iterator[tuple[Planned, Planned]]:
-    """Both with tiles in parts of the memories that the second's operands go through: one stretch for it, for the first what is left."""
+    """Both with tiles in parts of the memories that the second's operands go through: one stretch for it, for the first the rest."""
     for memory in sorted({memory for name, memory in second.memories.items() if second.loads(name) and name not in second.known}):
         made = [(kept.slot, kept.size) for name, kept in second.kept.items() if name == "y" and second.memories[name] == memory]
         for stretch in _stretches(second.pools[memory]):

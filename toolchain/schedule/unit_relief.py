@@ -57,7 +57,7 @@ def _layouts(kernel: Kernel, alone: Collection[str]) -> dict[str, tuple[str, str
 
 
 def _beside(region: Region, index: int) -> Sequence[int]:
-    """Operations that neither make what this one reads nor read what it makes, and can run meanwhile."""
+    """Operations that make no operand of this one and do not read its result, and can run meanwhile."""
     count, operations = len(region.operations), region.operations
     stop = next((other for other in range(index + 1, count) if region.reads(operations[other], operations[index])), count)
     return [other for other in range(first_after(region, range(index), index), stop) if other != index]

@@ -1,4 +1,4 @@
-"""The growing program: each step's instructions, by its template or its items, with what they are for and where they are from."""
+"""The growing program: each step's instructions, by its template or its items, with their purpose and their origin."""
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class Resident:
 
 @dataclass(frozen=True)
 class OperationPart:
-    """The steps of one operation, and names: what they name of each tile (Instance.names), step by step."""
+    """The steps of one operation, and names: those by which they refer to each tile (Instance.names), step by step."""
 
     problem: Problem
     steps: Sequence[Instance]
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
 class Listed:
     """The instructions of all streams in the order in which they could run one by one, without synchronisation.
 
-    batch: their values. stream: int64 [n]. piece: int64 [n], index into `pieces`, which say what they are for.
+    batch: their values. stream: int64 [n]. piece: int64 [n], index into `pieces`, which say their purpose.
     """
 
     batch: Batch
@@ -135,7 +135,7 @@ class Writer:
                     self.written[number, instance] = first + start, stop - start
 
     def add(self, kernel: Kernel, code: Code, scope: Mapping[str, int], label: str, run: Run) -> None:
-        """The instructions of a template or of items. run: what they are from, whatever its length."""
+        """The instructions of a template or of items. run: the step that they are from, whatever its length."""
         if isinstance(code, str):
             self._template(kernel, code, scope, label, run)
         elif code:
