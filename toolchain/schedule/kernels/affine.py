@@ -1,4 +1,4 @@
-"""Sums of loops times numbers, taken apart: what an expression grows by from round to round, and what it is in the first one."""
+"""Sums of loops times numbers, taken apart: the growth of an expression from round to round, and its value in the first one."""
 
 from collections.abc import Collection
 

@@ -63,7 +63,7 @@ def _argument(reader: KernelReader, key: str, node: Node, tensors: Iterable[Tens
 
 
 def filled(node: Node, key: str) -> Node:
-    """A member without a value stands for what is called as it is."""
+    """A member without a value stands for the number or the array of its key's name."""
     return Node(key, node.key_span or node.span, node.path) if node.value is None else node
 
 

@@ -48,7 +48,8 @@ def constant_length(item: Constant, names: Mapping[str, Ints]) -> Ints:
 def pack_records(element: ElementType, columns: Mapping[str, Ints], count: int, what: str, spans: Mapping[str, Span | None] | None = None) -> bytes:
     """`count` records whose fields are int64 [count] by name, 0 where they are not given.
 
-    what, spans: how messages call them, and where each field is written. Raises UserError E1006 for a value that its field does not hold.
+    what, spans: the name that messages give them, and the place where each field is written. Raises UserError E1006 for a value that its field does
+    not hold.
     """
     words = np.zeros(count, np.uint64)
     for part in element.record:
@@ -80,7 +81,7 @@ class Residency:
 
 @dataclass
 class ControlBuffer:
-    """A control memory of `depth` elements: what is where, the least recently used content goes first. taken: the same, by address."""
+    """A control memory of `depth` elements: the contents with their places; the least recently used one goes first. taken: the same, by address."""
 
     depth: int
     held: dict[bytes, tuple[int, int]] = field(default_factory=dict[bytes, tuple[int, int]])

@@ -1,4 +1,4 @@
-"""The dimensions that tell a place's tiles apart, found in what loads them: a place does not say them."""
+"""The dimensions that tell a place's tiles apart, found in the steps that load them: a place does not say them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from toolchain.spec.yaml_nodes import Node
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 TILE = ("size", "names", "starts", "load")
-"""What a shape says of a tile that is loaded."""
+"""The keys of a shape that concern a tile that is loaded."""
 
 
 def told_apart(name: str, node: Node, kernel: Node, shapes: Mapping[str, Node], result: str, folder: Path) -> frozenset[str] | None:

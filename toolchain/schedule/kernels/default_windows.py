@@ -11,7 +11,7 @@ from toolchain.spec.expr import Binary, Call, Expr, Index, Name, walk
 
 @dataclass
 class _Sum:
-    """An index as a sum: what each loop is multiplied by, and the rest."""
+    """An index as a sum: the factor of each loop, and the rest."""
 
     factors: dict[str, Expr] = field(default_factory=dict[str, Expr])
     rest: Expr = ZERO

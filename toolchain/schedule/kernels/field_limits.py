@@ -43,7 +43,7 @@ class Known:
 
 
 def faults(machine: Machine, items: Items, known: Known, rows: Ints) -> Iterator[Fault]:
-    """Fields with expressions over known names that do not hold their values. rows: what the frame's rows are called.
+    """Fields with expressions over known names that do not hold their values. rows: the numbers by which messages call the frame's rows.
 
     Loops are looked at in their first and last round, nothing below a condition that is not known.
     """

@@ -22,7 +22,8 @@ Place = Path | Span
 class Batch:
     """n instructions. of: int64 [n], ascending: the row of the frame that each one is for. kind: int64 [n], index into machine.instructions.
 
-    row: int64 [n], where its values stand in tables[kind], int64 [rows, fields of its form]. source: int64 [n], index into sources: what wrote it.
+    row: int64 [n], where its values stand in tables[kind], int64 [rows, fields of its form]. source: int64 [n], index into sources: the text that it
+    is from.
     """
 
     of: Ints
@@ -88,7 +89,7 @@ class InstructionWriter:
         self.forms = forms(self.machine)
 
     def write(self, items: Items, frame: Frame, label: Callable[[int], str]) -> Batch:
-        """The instructions of every row of the frame, row by row. label: what a row is, for messages.
+        """The instructions of every row of the frame, row by row. label: the description of a row, for messages.
 
         Raises UserError E0304 for a value that its field does not hold, E0122, E0330.
         """

@@ -1,4 +1,4 @@
-"""Kernels of a machine: what a fused operation needs on chip, and its instructions."""
+"""Kernels of a machine: the places that a fused operation needs on chip, and its instructions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Where one element of a place stands, or another number of it: an expression over what it `takes`, such as a row and a column."""
+    """Where one element of a place stands, or another number of it: an expression over the names that it `takes`, such as a row and a column."""
 
     takes: tuple[str, ...]
     expr: Expr
@@ -91,9 +91,9 @@ class Element:
 class Place:
     """On-chip room: `size` elements of a memory for each slot, in a memory with pools of each bank of one.
 
-    by: the dimensions that tell its tiles apart. names: what is seen of a tile as PLACE_NAME. starts: where a tile starts, also as PLACE_NAME, from
-    the place's names and its slot and bank. elements: the same for one element, called as PLACE_NAME(row, ...). whole: of the tensor of the place's
-    name. onto: the operand on whose tile this one is made, where another operation has left it; empty for a place of its own.
+    by: the dimensions that tell its tiles apart. names: numbers of a tile that others see as PLACE_NAME. starts: where a tile starts, also as
+    PLACE_NAME, from the place's names and its slot and bank. elements: the same for one element, called as PLACE_NAME(row, ...). whole: of the tensor
+    of the place's name. onto: the operand on whose tile this one is made, where another operation has left it; empty for a place of its own.
     """
 
     name: str
@@ -116,7 +116,7 @@ def place_named(places: Iterable[Place], name: str) -> Place:
 class Tensor:
     """A tensor in DRAM, stored through a layout, addressed in elements of a view.
 
-    values: each scalar, from the layout's index names, `let` and the operation's arrays; None for what is known only when running.
+    values: each scalar, from the layout's index names, `let` and the operation's arrays; None for values that are known only when running.
     shared: the view of a memory on chip in which it may stand instead; empty where it may not.
     """
 
@@ -142,7 +142,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How constants get on chip: the instructions, the view that they stand behind in DRAM, and what `count` records cost a unit.
+    """How constants get on chip: the instructions, the view that they stand behind in DRAM, and the cost of `count` records to a unit.
 
     cycles: None where the instructions say it.
     """
@@ -264,7 +264,7 @@ class KernelKey:
 
 
 def numbers_of(kernel: Kernel, numbers: Mapping[str, int]) -> dict[str, int]:
-    """The operation's numbers and what the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
+    """The operation's numbers and those that the kernel derives from them. Raises UserError E1003 with the reason why it cannot do it."""
     known = dict(numbers)
     for name, expr in kernel.let.items():
         known[name] = constant(expr, known)

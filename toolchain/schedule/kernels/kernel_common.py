@@ -19,7 +19,7 @@ def with_common(root: Node, name: str, kernel: Node) -> Node:
     """A kernel with its common parts in place: their entries stand before its own, steps in the order in which a tile takes them. It computes the
     operation of its name where it says no other.
 
-    Raises UserError E1002 for a part that is not there, for what is given twice, and for a section that a kernel lacks.
+    Raises UserError E1002 for a part that is not there, for an entry that is given twice, and for a section that a kernel lacks.
     """
     known = dict(root.members("common"))
     joined: dict[str, Node] = {}
@@ -78,7 +78,7 @@ def _both(key: str, first: Node, second: Node) -> Node:
 
 
 def _rank(step: Node) -> int:
-    """Loads first; what is no step of a known kind is left to the reader to refuse."""
+    """Loads first; a step of no known kind is left to the reader to refuse."""
     return next((number for number, kind in enumerate(STEPS) if step.get(kind)), 0)
 
 

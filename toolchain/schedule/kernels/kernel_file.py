@@ -78,8 +78,8 @@ def required_path(machine: Machine) -> Path:
 
 
 def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Kernel]:
-    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for what the machine lacks, E1009 for numerics that
-    a kernel leaves out."""
+    """Raises UserError E0101.. for the YAML, E0107 for an unknown name in an expression, E1002 for a part that the machine lacks, E1009 for numerics
+    that a kernel leaves out."""
     root, context = parse_kernels(machine, source, folder)
     shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
     known = kinds_of(machine)

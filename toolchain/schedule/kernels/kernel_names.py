@@ -1,4 +1,4 @@
-"""The names that expressions of a kernel may use, by what is known where they stand."""
+"""The names that expressions of a kernel may use, by the values that are known where they stand."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -21,7 +21,7 @@ def kernel_source(path: Path) -> Source:
 
 
 def with_parts(root: Node, folder: Path) -> Node:
-    """The file with the entries of those that `files` names in its folder; other sections stand in it alone. What else is wrong, the schema tells.
+    """The file with the entries of those that `files` names in its folder; other sections stand in it alone. The schema reports all other faults.
 
     Raises UserError E0001 for a file that cannot be read, E0101 to E0103 for its YAML, E1002 for another section in it and for an entry that
     stands in two files.

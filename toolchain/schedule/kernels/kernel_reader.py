@@ -26,7 +26,7 @@ from toolchain.spec.model import Layout, Machine
 from toolchain.spec.yaml_nodes import Node
 
 ELEMENT = re.compile(r"(\w+)\((\w+(?:, *\w+)*)\)")
-"""A name with what it takes."""
+"""A name with its arguments."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class KernelReader:
         return found
 
     def sorted_let(self) -> Iterator[tuple[str, Node]]:
-        """The kernel's own numbers, each after those that it names: a common part may name what the kernel says."""
+        """The kernel's own numbers, each after the ones that it names: a common part may name numbers that the kernel states."""
         waiting = dict(self.node.members("let"))
         named = {key: formula_of(self.context.parse(value)).names - {key} for key, value in waiting.items()}
         while waiting:
@@ -113,7 +113,8 @@ class KernelReader:
             yield key, waiting.pop(key)
 
     def expr(self, node: Node, names: Iterable[str], arrays: Iterable[str] = (), bound: Mapping[str, Expr] | None = None) -> Expr:
-        """An expression over these names, the machine's parameters in place. bound: what other names stand for; `place` for a place's own."""
+        """An expression over these names, the machine's parameters in place. bound: the expressions that other names stand for; `place` for a place's
+        own."""
         found = self.context.resolve(with_words(self.context.parse(node), bound)) if bound else self.context.expr(node)
         return checked(found, names, arrays)
 
@@ -159,7 +160,7 @@ class KernelReader:
         return tuple(self.window(key, value, given, [d.name for d in dims]) for key, value in stated or [each for each in cut if each[0] in "hw"])
 
     def window(self, name: str, node: Node, given: Iterable[str], dims: Iterable[str]) -> Window:
-        """One of an axis, as the operation's meaning says it but for what is stated. Raises UserError E1002 where neither says it."""
+        """One of an axis, as the operation's meaning says it but for the keys that are stated. Raises UserError E1002 where neither says it."""
         fold = self.optional(node, "fold", given, 1)
         derived = {"step": Const(1), **folded(derived_window(self.kind, name), fold)}
         stated = {key: self.expr(value, given) for key, value in node.items() if key not in ("of", "fold")}

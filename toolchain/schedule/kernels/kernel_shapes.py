@@ -16,7 +16,7 @@ PLACE = ("memory", "by", "size", "names", "starts", "whole", "onto")
 
 @dataclass(frozen=True)
 class ShapeCall:
-    """Instructions that a shape says of a place. sequence: `takes` and `do`. given: what the place says."""
+    """Instructions that a shape says of a place. sequence: `takes` and `do`. given: the place's own entries."""
 
     name: str
     sequence: Node
@@ -24,7 +24,7 @@ class ShapeCall:
 
 
 def shaped(context: Context, shapes: Mapping[str, Node], name: str, node: Node) -> tuple[Node, Mapping[str, Expr]]:
-    """A place with what its shape says of it, and what the names that the shape takes stand for. shapes: of the file, by name.
+    """A place with the entries of its shape, and the meaning of the names that the shape takes. shapes: of the file, by name.
 
     Raises UserError E0108, E0109 for a place without a shape that is not whole, E1002 for a shape that is not there or takes something else.
     """

@@ -17,8 +17,8 @@ class Rounds:
     """The loops around an instruction, counts by variable. around: each of their rounds issues it anew. over: it runs them by itself, its addresses
     grow by a field, as long as it has fields. records: it runs them by itself, a record of a control memory says the addresses of a round.
 
-    meaning: what the names of `let` and of arguments stand for, in names of the tile and of loops. twice: variables of two loops around it, one of
-    which a sequence has.
+    meaning: the expressions that the names of `let` and of arguments stand for, in names of the tile and of loops. twice: variables of two loops
+    around it, one of which a sequence has.
     """
 
     around: Exprs = field(default_factory=dict[str, Expr])

@@ -10,7 +10,7 @@ from toolchain.spec.expr import value_names
 
 Names = tuple[str, ...]
 PARTS = ("first", "stop")
-"""What is known of a constant that is on chip."""
+"""The known numbers of a constant that is on chip."""
 
 
 def mentioned(folder: Path, code: Code) -> Names:

@@ -59,7 +59,8 @@ def _loaded(key: MachineKey, path: Path, _stamped: Stamps) -> Mapping[str, Opera
 
 
 def read_operator_calls(machine: Machine, source: Source, folder: Path) -> Mapping[str, OperatorCall]:
-    """Raises UserError E0101.. for the YAML, E0107 for an operator or a name that ONNX does not have, E1002 for what does not belong here."""
+    """Raises UserError E0101.. for the YAML, E0107 for an operator or a name that ONNX does not have, E1002 for an entry that does not belong
+    here."""
     root, context = parse_kernels(machine, source, folder)
     library, known = read_library(machine, root, folder), known_operators()
     assert library is not None  # the machine's codegen is c99

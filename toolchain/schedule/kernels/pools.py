@@ -63,7 +63,7 @@ class Rooms:
         self.top = {name: np.zeros((len(pools), self.count), np.int64) for name, pools in self.pools.items()}
 
     def free(self, memory: str) -> Ints:
-        """int64 [pools, n]: what each pool still has, less than nothing where it was taken all the same."""
+        """int64 [pools, n]: the elements that each pool still has, fewer than none where they were taken all the same."""
         return np.array([[p.depth] for p in self.pools[memory]], np.int64) - self.top[memory]
 
     def take(self, memory: str, room: Ints, wanted: NDArray[np.bool_]) -> Taken:
@@ -105,7 +105,8 @@ def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...])
 
 
 def beside(pools: Sequence[Pool], taken: Sequence[tuple[Slot, int]]) -> tuple[Pool, ...]:
-    """The stretches of pools beside what is taken (slots and their sizes); where that is all, one without room: a memory is never without pools."""
+    """The stretches of pools beside the taken room (slots and their sizes); where that is all of it, one without room: a memory is never without
+    pools."""
     return tuple(part for pool in pools for part in _gaps(pool, taken)) or (replace(pools[0], depth=0),)
 
 

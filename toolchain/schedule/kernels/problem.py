@@ -39,7 +39,7 @@ class Kept:
 class Problem:
     """numbers: the operation's and the kernel's own, and DIMENSION_all. extents: by dimension. steps: those that apply.
 
-    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share what is left. followed: other operations
+    pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share the rest. followed: other operations
     come after it, which can start on the rows that are complete. slab: of a member of a group, the outermost loop and the size of its tiles.
     """
 
@@ -95,7 +95,7 @@ class Problem:
         return replace(self, operation=replace(self.operation, arrays={}))
 
     def loads(self, place: str) -> Step | None:
-        """The step that fills a place, or None for what is made on chip."""
+        """The step that fills a place, or None for a tile that is made on chip."""
         return next((s for s in self.steps if s.kind == "load" and s.place == place), None)
 
     def filling(self, place: str) -> Step | None:

@@ -1,4 +1,4 @@
-"""A kernel's templates to assembly text, each rendered once for what it sees."""
+"""A kernel's templates to assembly text, each rendered once for the values that it sees."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["Renderer", "render"]
 
 @dataclass
 class Renderer:
-    """Renders what was not rendered before: many tiles differ in names that a template does not use."""
+    """Renders each template once for the names that it uses: many tiles differ in names that a template does not use."""
 
     used: dict[tuple[Path, str], tuple[str, ...]] = field(default_factory=dict[tuple[Path, str], tuple[str, ...]])
     made: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict[tuple[Any, ...], tuple[str, ...]])

@@ -1,4 +1,4 @@
-"""Instructions as data: what a step of a kernel issues, field by field, with loops and conditions."""
+"""Instructions as data: those that a step of a kernel issues, field by field, with loops and conditions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Formula:
 class Issue:
     """One instruction. fields: those that are said; all of them where `latches` is the register that holds them. unit: the queue that it goes to.
 
-    limited: fields whose values follow from sizes alone, so that they limit what a tile may be.
+    limited: fields whose values follow from sizes alone, so that they limit the size of a tile.
     """
 
     instruction: str
@@ -34,7 +34,7 @@ class Issue:
 class Item:
     """An instruction or items, once for each point of `loops` (counts by variable, the first one slowest) at which `when` holds.
 
-    let: names for what stands below, each from those before it; of a call, its arguments, all from the names outside.
+    let: names for the items below, each from those before it; of a call, its arguments, all from the names outside.
     varying: the loop variables on which the cost of one round depends. limited: all names that limited fields below depend on.
     """
 

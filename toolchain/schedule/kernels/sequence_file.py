@@ -34,11 +34,11 @@ Names = frozenset[str]
 @dataclass
 class SequenceReader:
     """sequences: by name, as written. inside: those that are being read. fixed: names that stand for expressions. roles: words that stand for
-    places, constants and instructions, as `place` for the step's own place. scene: what steps act on.
+    places, constants and instructions, as `place` for the step's own place. scene: the places and constants that steps act on.
 
     issued: how many instructions the current step has. outside: names of the caller of a sequence, which may have another meaning there.
-    unknown: names without a value before tiles are placed. made_of: what the names of loops and `let` depend on. rounds: the loops around what is
-    read. tables: of the records that instructions ask for. numbers: names that are the same number for every operation.
+    unknown: names without a value before tiles are placed. made_of: the names that those of loops and `let` depend on. rounds: the loops around the
+    item that is read. tables: of the records that instructions ask for. numbers: names that are the same number for every operation.
     """
 
     machine: Machine
@@ -134,7 +134,7 @@ class SequenceReader:
         return self._made(loops, let, condition, self._issue(name, body, names), call=False)
 
     def _steady(self, formula: Formula, word: str, node: Node) -> Formula:
-        """Raises UserError E1002 for what differs between rounds that one instruction runs."""
+        """Raises UserError E1002 for a formula that differs between rounds that one instruction runs."""
         if inside := sorted(formula.names & self.rounds.run):
             raise fail("E1002", f"'{word}' is the same in all rounds that an instruction runs, and cannot depend on '{inside[0]}'", node.where())
         return formula
@@ -198,7 +198,7 @@ class SequenceReader:
         }
 
     def _with_defaults(self, takes: Mapping[str, Node], given: Mapping[str, Formula], names: Names) -> dict[str, Formula]:
-        """The value of each name, in the caller's names; a default may also name what is taken before it."""
+        """The value of each name, in the caller's names; a default may also name arguments that are taken before it."""
         found = dict(given)
         for key, value in takes.items():
             if key not in found:
@@ -364,13 +364,13 @@ def _check_number(described: Field, expr: Expr, span: Span | None) -> None:
 
 
 def unsaid(instruction: Instruction, name: str) -> int:
-    """The value of a field that a kernel does not say: its default, what identifies the instruction, or zero."""
+    """The value of a field that a kernel does not say: its default, the value that identifies the instruction, or zero."""
     described = instruction.field(name)
     return matched_value(instruction, described) if name in instruction.match else described.default or 0
 
 
 def needs(machine: Machine, items: Items) -> frozenset[str]:
-    """The names that the cost of items depends on; REGISTER.FIELD for what an earlier instruction has to latch."""
+    """The names that the cost of items depends on; REGISTER.FIELD for a value that an earlier instruction has to latch."""
     found = frozenset[str]()
     for item in reversed(items):
         found = _item_needs(machine, item, found)
