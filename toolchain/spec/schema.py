@@ -28,8 +28,8 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A breach of a schema. path: of the value in the file; rule: the keyword of the schema that the value breaks, with its own `wanted`;
+class Breach:
+    """A value that breaks its schema. path: its place in the file; rule: the keyword of the schema that the value breaks, with its own `wanted`;
     known: the properties that the schema has there; sentence: the schema's own words for its breach."""
 
     path: Path
@@ -51,7 +51,7 @@ def validate(root: Node, schema: FilePath = SCHEMA) -> None:
     if conforms(schema, plain):
         return
     found = schema_errors(schema, plain)
-    diagnostics = [*_missing(root, found), *(d for fault in found for d in _diagnose(root, fault))]
+    diagnostics = [*_missing(root, found), *(d for breach in found for d in _diagnose(root, breach))]
     if diagnostics:
         raise UserError(*merged(UserError(*diagnostics)).diagnostics[:MAX_REPORTED])
 
@@ -71,7 +71,7 @@ def _validator(schema: FilePath) -> "Draft202012Validator":
     return jsonschema_rs.Draft202012Validator(read_schema(schema))
 
 
-def schema_errors(schema: FilePath, plain: Tree) -> list[Fault]:
+def schema_errors(schema: FilePath, plain: Tree) -> list[Breach]:
     """The errors of a file that is wrong, in words and places that the quick validator does not have."""
     import jsonschema
     import referencing
@@ -80,7 +80,7 @@ def schema_errors(schema: FilePath, plain: Tree) -> list[Fault]:
     references: Any = referencing
     validator = library.Draft202012Validator(read_schema(schema), registry=references.Registry())
     errors = (library.exceptions.best_match([error]) if _opaque(error) else error for error in validator.iter_errors(plain))
-    return [_fault(error) for error in errors]
+    return [_breach(error) for error in errors]
 
 
 def _opaque(error: Any) -> bool:
@@ -88,43 +88,43 @@ def _opaque(error: Any) -> bool:
     return error.validator in ("anyOf", "oneOf") and "x-message" not in error.schema
 
 
-def _fault(error: Any) -> Fault:
+def _breach(error: Any) -> Breach:
     schema: Mapping[str, Any] = error.schema
     known, sentence = schema.get("properties", {}), schema.get("x-message", "")
-    return Fault(tuple(error.absolute_path), error.validator, error.validator_value, error.instance, known, sentence)
+    return Breach(tuple(error.absolute_path), error.validator, error.validator_value, error.instance, known, sentence)
 
 
-def _extras(fault: Fault) -> list[str]:
-    return [key for key in fault.value if key not in fault.known] if isinstance(fault.value, dict) else []
+def _extras(breach: Breach) -> list[str]:
+    return [key for key in breach.value if key not in breach.known] if isinstance(breach.value, dict) else []
 
 
-def _diagnose(root: Node, fault: Fault) -> Iterator[Diagnostic]:
-    node = root.at(fault.path)
-    where = f" in {'.'.join(map(str, fault.path))}" if fault.path else ""
-    match fault.rule, fault.wanted:
+def _diagnose(root: Node, breach: Breach) -> Iterator[Diagnostic]:
+    node = root.at(breach.path)
+    where = f" in {'.'.join(map(str, breach.path))}" if breach.path else ""
+    match breach.rule, breach.wanted:
         case "additionalProperties", bool():
-            for key in _extras(fault):
-                yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, fault.known) or _list(fault.known))
+            for key in _extras(breach):
+                yield Diagnostic("E0108", f"unknown key '{key}'{where}", _key(node, key), nearest(key, breach.known) or _list(breach.known))
         case "required", _:
             return
         case "enum", list(words):
-            hint = nearest(str(fault.value), map(str, words))
-            yield Diagnostic("E0116", f"{_show(fault.value)} is not one of {', '.join(map(_show, words))}", node.span, hint)
+            hint = nearest(str(breach.value), map(str, words))
+            yield Diagnostic("E0116", f"{_show(breach.value)} is not one of {', '.join(map(_show, words))}", node.span, hint)
         case "type", wanted:
-            yield Diagnostic("E0116", f"this must be {_wanted(wanted)}, not {_kind(fault.value)}", node.span)
+            yield Diagnostic("E0116", f"this must be {_wanted(wanted)}, not {_kind(breach.value)}", node.span)
         case _:
-            yield Diagnostic("E0116", fault.sentence or _plain(fault), _span(node, fault))
+            yield Diagnostic("E0116", breach.sentence or _plain(breach), _span(node, breach))
 
 
-def _missing(root: Node, faults: list[Fault]) -> Iterator[Diagnostic]:
+def _missing(root: Node, breaches: list[Breach]) -> Iterator[Diagnostic]:
     """One diagnostic for all keys that a mapping lacks; a misspelt one is unknown as well, and told there, with a hint."""
     lacking: dict[Path, dict[str, None]] = {}
     misspelt: set[tuple[Path, str]] = set()
-    for fault in faults:
-        if fault.rule == "required" and isinstance(fault.value, dict) and isinstance(fault.wanted, list):
-            lacking.setdefault(fault.path, {}).update((str(key), None) for key in fault.wanted if key not in fault.value)
-        elif fault.rule == "additionalProperties":
-            misspelt |= {(fault.path, closest(key, fault.known)) for key in _extras(fault)}
+    for breach in breaches:
+        if breach.rule == "required" and isinstance(breach.value, dict) and isinstance(breach.wanted, list):
+            lacking.setdefault(breach.path, {}).update((str(key), None) for key in breach.wanted if key not in breach.value)
+        elif breach.rule == "additionalProperties":
+            misspelt |= {(breach.path, closest(key, breach.known)) for key in _extras(breach)}
     for path, keys in lacking.items():
         where = f" in {'.'.join(map(str, path))}" if path else ""
         names = [f"'{key}'" for key in keys if (path, key) not in misspelt]
@@ -137,14 +137,14 @@ def _key(node: Node, key: str) -> Span:
     return (member.key_span if member else None) or node.span
 
 
-def _span(node: Node, fault: Fault) -> Span:
+def _span(node: Node, breach: Breach) -> Span:
     """The key itself for an error in a property's name."""
-    return _key(node, fault.value) if isinstance(node.value, dict) and isinstance(fault.value, str) else node.span
+    return _key(node, breach.value) if isinstance(node.value, dict) and isinstance(breach.value, str) else node.span
 
 
-def _plain(fault: Fault) -> str:
-    size = fault.wanted
-    match fault.rule:
+def _plain(breach: Breach) -> str:
+    size = breach.wanted
+    match breach.rule:
         case "minProperties" | "minItems" | "minLength":
             return "this must not be empty" if size == 1 else f"this must have at least {size} entries"
         case "maxProperties" | "maxItems" | "maxLength":
@@ -152,7 +152,7 @@ def _plain(fault: Fault) -> str:
         case "uniqueItems":
             return "an entry is given twice"
         case _:
-            return f"{_show(fault.value)} is not allowed here"
+            return f"{_show(breach.value)} is not allowed here"
 
 
 def _show(value: Tree) -> str:
