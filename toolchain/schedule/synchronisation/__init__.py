@@ -1,1 +1,1 @@
-"""Tokens, derived from what instructions read and write."""
+"""Tokens, derived from the locations that instructions read and write."""

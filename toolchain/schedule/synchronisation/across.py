@@ -22,12 +22,12 @@ from toolchain.schedule.synchronisation.tokens import TokenChoice
 
 
 def synchronise_streams(program: Program, order: Ints, state: State, barriers: bool = True) -> Synchronised:
-    """The program with synchronisation of its own, inside its streams and between them; what it had, events included, is forgotten.
+    """The program with synchronisation of its own, inside its streams and between them; any that it had, events included, is forgotten.
 
     order: int64 [n], one in which all instructions could run one by one, those of each stream in the program's order. Its dependences are kept
     through whatever memory they go. state: as for `synchronise`. barriers: one wait may take the tokens of several streams.
 
-    Raises UserError E0520 where the machine has no way to say what is needed.
+    Raises UserError E0520 where the machine cannot express a wait that is needed.
     """
     machine, known, events = program.machine, sync_encoding(program.machine), find_events(program.machine)
     plain = without_tokens(program, known)
@@ -62,7 +62,8 @@ def _fill(plan: Plan, program: Program, order: Ints, state: State) -> None:
 
 
 def drop_idle_relays(plan: Plan) -> None:
-    """Relays that post nothing, as a later one of their queue came to say all that they would: what they wait for, what follows them waits for."""
+    """Relays that post nothing, as a later one of their queue came to say all that they would: the next instruction of the queue waits for their
+    tokens instead."""
     again = True
     while again:
         busy = {poster for link in plan.links.values() for poster in link.posts}

@@ -114,7 +114,7 @@ class _Run:
         return interlock is None or interlock.window is None or self.fetched[stream] - sum(map(self._done, own)) < interlock.window
 
     def _step(self, unit: int) -> bool:
-        """Pays what the unit owes, or starts its next instruction and then pays; False where neither can be."""
+        """Posts the tokens that the unit owes, or starts its next instruction and then pays; False where neither can be."""
         if self.owing[unit]:
             self.owing[unit] = not self._pay(unit)
             return not self.owing[unit]
@@ -142,7 +142,7 @@ class _Run:
         return self._done(self.plan.unit[index]) > self.plan.place[index]
 
     def _pay(self, unit: int) -> bool:
-        """Posts what the unit's last instruction still owes; False where a counter is full."""
+        """Posts the tokens that the unit's last instruction still owes; False where a counter is full."""
         index = self.plan.members[unit][self.started[unit] - 1]
         for use in self.out[unit]:
             if use.due(index):

@@ -39,7 +39,7 @@ def is_hollow(plan: Plan, index: int) -> bool:
 
 @dataclass
 class _Lines:
-    """The growing table of a program. fields: of added instructions. first, last: where what a planned instruction has become begins and ends."""
+    """The growing table of a program. fields: of added instructions. first, last: the first and the last line of each planned instruction."""
 
     source: list[int] = field(default_factory=list[int])
     kind: list[int] = field(default_factory=list[int])

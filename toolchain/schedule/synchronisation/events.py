@@ -1,4 +1,4 @@
-"""Events: counters of a stream that any other may post to, by instructions of their own. What says so is found from the machine's rules."""
+"""Events: counters of a stream that any other may post to, by instructions of their own. The machine's rules say which these are."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

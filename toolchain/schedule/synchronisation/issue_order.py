@@ -6,7 +6,7 @@ from toolchain.spec.model import Machine
 
 
 def is_limited(machine: Machine) -> bool:
-    """Whether a counter or a queue holds only so much, so that time says what goes into it and when."""
+    """Whether a counter or a queue holds only so much, so that time says which tokens or instructions go into it and when."""
     return any(counter.depth for counter in machine.counters) or any(unit.depth for unit in machine.units)
 
 

@@ -73,7 +73,7 @@ def _urgency(work: Work) -> list[int]:
 
 def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozenset[int]:
     """Units whose work may change its order: they reach no DRAM, and registers that they read serve one reader each, so that an instruction and those
-    that set its registers move as one. None of a machine with events, which are fences for what stands before and behind them."""
+    that set its registers move as one. None of a machine with events, which are fences for the instructions before and behind them."""
     machine, outside = program.machine, set[int]()
     if not all(counter.source for counter in machine.counters):
         return frozenset()

@@ -32,7 +32,7 @@ def synchronise_phases(program: Program, order: Ints, state: State, events: Even
     """As `synchronise_streams`, on a machine whose events stop a stream: each stream's own counters inside a phase, and a barrier of all streams
     between two phases. An instruction that needs another stream's is in a later phase than that one, and there are as few phases as that allows.
 
-    Raises UserError E0520 where the machine has no way to say what is needed.
+    Raises UserError E0520 where the machine cannot express a wait that is needed.
     """
     plain = without_tokens(program, sync_encoding(program.machine))
     phase = _phases(plain, order, state)

@@ -1,4 +1,4 @@
-"""The synchronised program while it grows: instructions in order, what each knows to be done, and the tokens chosen so far."""
+"""The synchronised program while it grows: instructions in order, those that each knows to be done, and the tokens chosen so far."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,8 @@ class Plan:
 
     pool: of the events by which streams meet. held: those for which the interlock holds each instruction. rows[i][u]: how many instructions of
     queue u are certainly done before i starts (a lower bound, where i was told more later). place: where an instruction stands in members[unit].
-    barrier: the last fence that was added, which everything after it is held for. meetings: what is left out of `links` for one wait to take.
+    barrier: the last fence that was added, which everything after it is held for. meetings: the tokens that are left out of `links` for one wait to
+    take.
     """
 
     def __init__(self, machine: Machine, encoding: SyncEncoding, streams: int = 1, pool: EventPool | None = None) -> None:

@@ -39,12 +39,12 @@ class Synchronised:
 
 
 def synchronise(program: Program, state: State) -> Synchronised:
-    """The program with synchronisation of its own; what it had between two units is forgotten. Each unit's instructions keep their order, but for
+    """The program with synchronisation of its own; any that it had between two units is forgotten. Each unit's instructions keep their order, but for
     work on chip that is ready earlier (list_schedule.py).
 
     The order of a stream must be one in which it could run alone. state: before the program runs, for control memories and
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
-    is sent, all after a wait comes after it. Raises UserError E0520 where the machine has no way to say what is needed.
+    is sent, all after a wait comes after it. Raises UserError E0520 where the machine cannot express a wait that is needed.
     """
     found = sync_encoding(program.machine)
     plain, prints = _ordered(without_tokens(program, found), state)
@@ -61,7 +61,7 @@ def synchronise(program: Program, state: State) -> Synchronised:
 
 @dataclass(frozen=True)
 class _Ordered:
-    """A program without tokens, with what is known of it in its order. order: int64 [n], its instructions by their indices in the program as it was
+    """A program without tokens, with the analyses of it in its order. order: int64 [n], its instructions by their indices in the program as it was
     given. turns: whom they wait for beside those that they depend on."""
 
     program: Program

@@ -1,8 +1,8 @@
-"""Chooses tokens: for each instruction, in order, what it must wait for and does not know to be done.
+"""Chooses tokens: for each instruction, in order, those for the instructions that it must wait for and does not know to be done.
 
 Every token goes from an earlier instruction of the program to a later one, so the program's own order is an execution that
-never waits in vain: without limits on counters, nothing can deadlock. Of what an instruction needs, the latest is looked at
-first, because it may know the rest; what is left out is known through other tokens, what is kept is not.
+never waits in vain: without limits on counters, nothing can deadlock. Of the instructions that one needs, the latest is looked at
+first, because it may know the rest; a need that is left out is known through other tokens, one that is kept is not.
 """
 
 from collections import deque
@@ -45,7 +45,7 @@ class TokenChoice:
         return index
 
     def _arrange(self, need: int, kind: int, unit: int, row: list[int], tokens: list[tuple[Link, int]]) -> list[int]:
-        """Finds the token by which the next instruction of a unit learns that `need` is done; what it then knows."""
+        """Finds the token by which the next instruction of a unit learns that `need` is done; its knowledge after that."""
         plan = self.plan
         via = self._bring(need, unit)
         link = plan.links[plan.unit[via], unit]
@@ -73,7 +73,7 @@ class TokenChoice:
         return self.reached[source, unit]
 
     def _fence(self, need: int, unit: int, tokens: list[tuple[Link, int]]) -> list[int]:
-        """No token says it: everything before waits for a fence. What the next instruction then knows; it needs none of its tokens."""
+        """No token says it: everything before waits for a fence. The knowledge of the next instruction after that; it needs none of its tokens."""
         if not self.plan.fence():
             raise self._apart(need, unit)
         tokens.clear()

@@ -36,7 +36,7 @@ def _of_ports(ports: BankPorts) -> Runs:
 
 
 def _met(program: Program, runs: Runs, free: Collection[int]) -> Needs:
-    """For each instruction of the free units, the latest of every other unit before it that touches what it touches."""
+    """For each instruction of the free units, the latest of every other unit before it that touches one of its locations."""
     moves, found = np.isin(program.unit, list(free)), no_needs(program)
     for memory in np.unique(runs.memory).tolist():
         own = runs.take(runs.memory == memory)

@@ -99,7 +99,7 @@ def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: 
     """All step instances, in an order in which they could run one by one. turns: the slabs of all members and loads (counted on), None for those
     of one member in turn.
 
-    rings: memories that are filled round and round, also by the operations before and after, with what is known when compiling.
+    rings: memories that are filled round and round, also by the operations before and after, with values known when compiling.
     """
     slabs = [_slabs(problem, tiling, (row_dimension(problem) or "") if turns else "") for problem, tiling in members]
     order = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings.items()})

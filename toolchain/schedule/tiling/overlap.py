@@ -11,7 +11,7 @@ FRICTION = 1 / 16
 
 
 def overlapped(busy: Sequence[Floats] | Sequence[float], ends: Floats | float, contexts: int = 2) -> Floats:
-    """Cycles: those of the busiest unit, a part of what the others do, and the ends that no work hides; with one context everything in turn.
+    """Cycles: those of the busiest unit, a part of the others' work, and the ends that no work hides; with one context everything in turn.
 
     busy: by unit.
     """

@@ -1,4 +1,4 @@
-"""A memory filled round and round by what is known when compiling: every tile goes where the oldest ones stood, so it can be loaded long before."""
+"""A memory filled round and round by values known when compiling: every tile goes where the oldest ones stood, so it can be loaded long before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Tiles:
         return Slot(0, address), freed
 
     def _clear(self, address: int, size: int) -> int:
-        """Gives up what stands there; when it was used last."""
+        """Gives up the contents of this room; the index of the last step that used them."""
         for name in [name for name, (start, room, _) in self.held.items() if start < address + size and address < start + room]:
             self.past.append(self.held.pop(name))
         over = [part for part in self.past if part[0] < address + size and address < part[0] + part[1]]
@@ -76,7 +76,7 @@ class Tiles:
 
 
 def find_rings(problems: Sequence[Problem]) -> dict[str, Ring]:
-    """A ring for each memory that only holds what is known when compiling. Where control records name slots there is none: every new address
+    """A ring for each memory that only holds values known when compiling. Where control records name slots there is none: every new address
     would be a new record."""
     if any(problem.kernel.constants for problem in problems):
         return {}

@@ -1,4 +1,4 @@
-"""Slots of successive operations go round their memories: what an operation loads first need not wait for what the last one still uses."""
+"""Slots of successive operations go round their memories: the first loads of an operation need not wait for tiles that the last one still uses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,5 @@
-"""Cycles that a step keeps each unit, for many tiles at once: its instructions' timing classes over what the kernel writes into their fields."""
+"""Cycles that a step keeps each unit, for many tiles at once: its instructions' timing classes over the values that the kernel writes into their
+fields."""
 
 from collections.abc import Callable, Mapping
 
@@ -50,7 +51,8 @@ def loading_cycles(problem: Problem, loading: Loading, count: Ints) -> Ints:
 
 
 def items_cycles(machine: Machine, items: Items, frame: Frame, costs: "Costs | None" = None) -> dict[str, Value]:
-    """Cycles by unit, or what `costs` finds, of all instructions together, each as it takes alone: one number, or int64 for each row of the frame."""
+    """Cycles by unit, or the numbers that `costs` finds, of all instructions together, each as it takes alone: one number, or int64 for each row of
+    the frame."""
     total: dict[str, Value] = {}
     for inside in enter(items, frame, once=True):
         body = inside.item.body
@@ -99,7 +101,7 @@ def _column(value: Value, count: int) -> Ints:
 
 
 def tile_frame(problem: Problem, names: Mapping[str, Ints]) -> Frame:
-    """Full tiles as instructions name them, as if they stood at the start of everything: what only an emitted tile has is zero."""
+    """Full tiles as instructions name them, as if they stood at the start of everything: numbers that only an emitted tile has are zero."""
     some = next(iter(names.values()))
     own = {name: value for name, value in names.items() if name not in problem.numbers}
     frame = Frame(len(some), lambda name: _elsewhere(problem, name), dict(own))

@@ -18,7 +18,7 @@ from toolchain.spec.evaluate import constant
 
 
 def fitting(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool_]:
-    """bool [n]: whether the fields of all steps hold what they are to say of a tile. names: of n full tiles (`tile_names`)."""
+    """bool [n]: whether the fields of all steps hold their values for a tile. names: of n full tiles (`tile_names`)."""
     legal = np.ones(len(next(iter(names.values()))), np.bool_)
     for fault in tile_faults(problem, names):
         legal[fault.rows] = False
@@ -37,7 +37,8 @@ def _records_fit(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool
 
 
 def tile_faults(problem: Problem, names: Mapping[str, Ints]) -> Iterator[Fault]:
-    """Fields that do not hold what a first tile needs. Only what follows from sizes is looked at, not addresses: the assembler refuses the rest."""
+    """Fields that do not hold the values of a first tile. Only values that follow from sizes are looked at, not addresses: the assembler refuses the
+    rest."""
     known = _known(problem, names)
     for step in problem.steps:
         if not isinstance(step.code, str):

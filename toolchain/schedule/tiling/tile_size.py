@@ -1,4 +1,4 @@
-"""One tile of one operation: whether a kernel allows it, and what room it takes."""
+"""One tile of one operation: whether a kernel allows it, and the room that it takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from toolchain.spec.render import unparse
 
 
 def size_limits(problem: Problem, dimension: str) -> tuple[int, int]:
-    """The most units of a dimension that a tile may have, and what it must be a multiple of unless it has all."""
+    """The most units of a dimension that a tile may have, and the number that they must be a multiple of unless it has all."""
     found = next(d for d in problem.kernel.tile if d.name == dimension)
     extent = problem.extents[dimension]
     most = min(constant(found.most, problem.numbers), extent) if found.most else extent

@@ -1,4 +1,4 @@
-"""The tiles that a kernel allows for an operation, and what their steps cost: found once for all that differ in their room on chip alone."""
+"""The tiles that a kernel allows for an operation, and the costs of their steps: found once for all that differ in their room on chip alone."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -164,7 +164,7 @@ def _codes(kernel: Kernel) -> Iterator[Items]:
 
 
 def legal_tiles(problem: Problem, sizes: Mapping[str, Ints]) -> tuple[dict[str, Ints], dict[str, Ints], dict[str, Ints]]:
-    """Sizes that the kernel allows, what expressions may name of them, and the room of each place."""
+    """Sizes that the kernel allows, the names that expressions may use of them, and the room of each place."""
     names = tile_names(problem, sizes)
     legal = allowed(problem, names)
     rooms = rooms_of(problem, names)
@@ -209,7 +209,7 @@ def even_sizes(extent: int) -> list[int]:
 
 
 def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
-    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; what is the same for all tiles has no axes."""
+    """Everything that sizes and costs may name, for full tiles: columns, the sizes first; a number that is the same for all tiles has no axes."""
     names = {**sizes, **{name: value for name, value in problem.arrays.items() if name not in sizes}}
     for w in problem.kernel.windows:
         names |= largest_window(w, sizes[w.of], problem.arrays)

@@ -1,4 +1,4 @@
-"""Enumerates tile sizes, loop orders and slots, keeps what fits, and ranks it by what the kernel declares that its steps cost."""
+"""Enumerates tile sizes, loop orders and slots, keeps those that fit, and ranks them by the costs that the kernel declares for its steps."""
 
 import itertools
 import math
@@ -129,7 +129,7 @@ def take_slots(problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str
 def fill_slots(
     problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str, Ints], contexts: int, free: Rooms, taken: dict[str, list[Taken]]
 ) -> dict[str, list[Taken]]:
-    """The slots, and where room is left, as many as there are tiles. Where tensors are handed over on chip, what is known when compiling has as many
+    """The slots, and where room is left, as many as there are tiles. Where tensors are handed over on chip, a tensor known when compiling has as many
     as there is room for: it can be loaded long before it is needed."""
     taken = dict(taken)
     for place in problem.kernel.places if contexts > 1 else ():
@@ -180,7 +180,7 @@ class Candidates:
         return list(taken.values())[:count]
 
     def _orders(self) -> Iterator[tuple[str, ...]]:
-        """Loop orders; what reduces is innermost, so that a sum stays where it is. Where operations follow, the rows come first: the
+        """Loop orders; loops that reduce are innermost, so that a sum stays where it is. Where operations follow, the rows come first: the
         next one starts on those that are complete."""
         rows = {w.of for w in self.problem.kernel.windows}
         names = [d.name for d in self.problem.kernel.loops if self.problem.extents[d.name] > 1]
@@ -235,8 +235,8 @@ class Candidates:
         return step.kind != "load" or bool(self.rooms[step.place].any())
 
     def _exposed(self, step: Step) -> Floats | float:
-        """How much of a first load or last store nothing else hides. What is known when compiling is loaded while the operation before still
-        runs, the less surely the more of the memory it takes. What later operations read is handed over when all tiles of the same rows
+        """How much of a first load or last store nothing else hides. Values known when compiling are loaded while the operation before still
+        runs, the less surely the more of the memory they take. A result that later operations read is handed over when all tiles of the same rows
         are complete."""
         if step.kind == "load" and self.problem.chained and step.place in self.problem.known:
             pools = self.problem.pools[self.problem.memories[step.place]]
@@ -333,7 +333,7 @@ class Candidates:
         ]
 
     def estimate(self, order: tuple[str, ...]) -> Floats:
-        """Cycles: the busiest unit, the first loads and the last store around it, and what small steps and busy other units cost by
+        """Cycles: the busiest unit, the first loads and the last store around it, and the cycles that small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
         runs = [self.times(step, order) for step, _ in self.costs]
         ends = np.zeros(len(next(iter(self.sizes.values()))))
