@@ -1,1 +1,1 @@
-"""The schedule of a region as a file: what it says, how it is printed and read, and what becomes of it."""
+"""The schedule of a region as a file: its contents, how it is printed and read, and the plan that it becomes."""

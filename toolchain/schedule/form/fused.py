@@ -13,8 +13,8 @@ from toolchain.spec.errors import Diagnostic, UserError
 def share_tiles(
     schedule: Schedule, region: Region, problems: Sequence[Problem], tilings: Sequence[Tiling], stored: bool
 ) -> tuple[list[Problem], list[Tiling], dict[int, TileGroup]]:
-    """Problems and tilings with what passes between the members of groups over tiles, and those groups by number. stored: every tensor is stored to
-    DRAM as well.
+    """Problems and tilings with the tiles that pass between the members of groups over tiles, and those groups by number. stored: every tensor is
+    stored to DRAM as well.
 
     Raises UserError E1413 where tiles cannot pass as the schedule says.
     """
@@ -44,7 +44,7 @@ def _over_tiles(schedule: Schedule) -> Iterator[tuple[int, range]]:
 
 
 def _tile_faults(schedule: Schedule, number: int, group: TileGroup, tilings: Sequence[Tiling]) -> Iterator[Diagnostic]:
-    """Members whose tile is not what their reader needs, and tiles that lie otherwise than a reader sees them."""
+    """Members whose tile is not the one that their reader needs, and tiles that lie otherwise than a reader sees them."""
     last = tilings[-1]
     for member, sizes in enumerate(group.sizes(last.sizes)):
         for name, size in sizes.items():

@@ -23,7 +23,7 @@ def check_head(machine: Machine, region: Region, schedule: Schedule) -> None:
 def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[int, ...]]:
     """The region in the schedule's order, and the index that each operation had.
 
-    Raises UserError E1402 for operations that are not the region's, missing or there twice, E1403 for one that reads what is made later.
+    Raises UserError E1402 for operations that are not the region's, missing or there twice, E1403 for one that reads a tensor made later.
     """
     faults = list(_faults(region, schedule))
     if faults:

@@ -20,9 +20,9 @@ from toolchain.schedule.tiling.tiles import Tiling
 class Plan:
     """region: its operations in the order in which they run. order: the index that each of them has in the region as it was given.
 
-    problems, tilings: of each operation, with what stays on chip. dram: the buffers that are needed in DRAM. groups: of several operations each, by
-    number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams share.
-    barriers: one wait may take the tokens of several streams. copies: of all of it, side by side.
+    problems, tilings: of each operation, with the tensors that stay on chip. dram: the buffers that are needed in DRAM. groups: of several operations
+    each, by number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams
+    share. barriers: one wait may take the tokens of several streams. copies: of all of it, side by side.
     """
 
     region: Region
@@ -38,7 +38,7 @@ class Plan:
     copies: Copies = ONE
 
     def part(self, operations: range) -> "Plan":
-        """These operations, whole groups of them, with every tensor where it is: others that are not there make what they read."""
+        """These operations, whole groups of them, with every tensor where it is: operations that are not there make their operands."""
         own = slice(operations.start, operations.stop)
         region = replace(self.region, operations=self.region.operations[own])
         residents = replace(self.residents, groups=self.residents.groups[own])

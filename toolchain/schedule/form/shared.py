@@ -18,7 +18,7 @@ def shared_buffers(schedule: Schedule, candidates: SharedSlots) -> dict[int, Chi
 
 
 def read_shared(machine: Machine, schedule: Schedule, storage: Storage, candidates: SharedSlots) -> dict[str, SharedSlot]:
-    """candidates: what may stand there. Raises UserError E1404 for an entry that cannot be as the schedule says."""
+    """candidates: the tensors that may stand there. Raises UserError E1404 for an entry that cannot be as the schedule says."""
     entries = shared_buffers(schedule, candidates)
     faults = [fault for number, buffer in entries.items() for fault in _faults(machine, schedule, number, buffer, candidates[buffer.tensor].size)]
     found = {buffer.tensor: replace(candidates[buffer.tensor], slot=buffer.slot) for buffer in entries.values()}

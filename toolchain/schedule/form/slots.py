@@ -101,7 +101,7 @@ class SlotReader:
         return found
 
     def _counts(self, given: Mapping[str, int], contexts: int) -> dict[str, int]:
-        """How many slots there are: 0 is what the schedule leaves out."""
+        """How many slots there are: 0 stands for a number that the schedule leaves out."""
         return {name: count or min(contexts, self.size.count(name)) for name, count in given.items()}
 
     def _place(
@@ -130,6 +130,6 @@ def _slots(count: int) -> str:
 
 
 def _free(pools: Sequence[Pool]) -> str:
-    """In words, what is left for tiles."""
+    """In words, the room that is left for tiles."""
     stretches = ", ".join(f"{p.start}..{p.start + p.depth - 1} of bank {p.bank}" for p in pools if p.depth)
     return f"free are {stretches}" if stretches else "nothing is free"

@@ -43,7 +43,7 @@ class TileGroup:
         return list(self.derived(tile, lambda reach, part: reach.part(*part)))
 
     def sizes(self, last: Mapping[str, int]) -> list[Mapping[str, int]]:
-        """The full tile of each member, what reduces left out. last: sizes of the last one's."""
+        """The full tile of each member, dimensions that reduce left out. last: sizes of the last one's."""
         return self.derived({d.name: last[d.name] for d in self.problems[-1].kernel.loops}, Reach.largest)
 
     def derived(self, last: Mapping[str, Each], step: Callable[[Reach, Each], Each]) -> list[Mapping[str, Each]]:
@@ -123,7 +123,7 @@ def make_tile_group(region: Region, operations: range, problems: Sequence[Proble
 
 
 def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
-    """For each member, who reads what it makes."""
+    """For each member, the readers of its result."""
     tensors = [region.operations[index].tensors for index in operations]
     for maker, made in enumerate(tensors):
         yield [
@@ -148,14 +148,14 @@ def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:
 
 
 def _needed(region: Region, operation: int) -> bool:
-    """Whether what an operation makes is needed in DRAM too: it is a result, part of another tensor, or something else reads it."""
+    """Whether an operation's result is needed in DRAM too: it is a result, part of another tensor, or something else reads it."""
     tensor = region.operations[operation].tensors["y"]
     reads = sum(name != "y" and read == tensor for bound in region.operations for name, read in bound.tensors.items())
     return tensor in region.outputs or reads > 1 or tensor in region.slices or any(part.parent == tensor for part in region.slices.values())
 
 
 def _unstored(problem: Problem, region: Region, operation: int, hidden: frozenset[str]) -> Problem:
-    """The problem without the steps that store what is never in DRAM."""
+    """The problem without the steps that store a tensor that is never in DRAM."""
     if region.operations[operation].tensors["y"] not in hidden:
         return problem
     return replace(problem, steps=tuple(step for step in problem.steps if (step.kind, step.place) != ("store", "y")))

@@ -1,4 +1,4 @@
-"""The tiles of all operations of a group at once: every size of the last one's, what the others have to make for it, and room for all."""
+"""The tiles of all operations of a group at once: every size of the last one's, the tiles that the others have to make for it, and room for all."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, fill_slots
 from toolchain.spec.arrays import Ints, rows_of
 
 MOST_ROWS = 1 << 16
-"""Combinations of sizes that are looked at; of more, those of what reduces are thinned out."""
+"""Combinations of sizes that are looked at; of more, those of dimensions that reduce are thinned out."""
 Number = TypeVar("Number", np.int64, np.float64)
 Columns = list[dict[str, Ints]]
 """By member and dimension, sizes of tiles."""

@@ -24,7 +24,7 @@ LONGEST = 4
 BEHIND = range(2, 6)
 """How many operations behind a late one take turns with it, where they wait for it."""
 AROUND = 3
-"""Operations behind them that are timed too: those that wait for what is left."""
+"""Operations behind them that are timed too: those that wait for the rest of their work."""
 
 
 class Lost(NamedTuple):

@@ -22,7 +22,7 @@ LONGEST = 8
 
 @dataclass(frozen=True)
 class TileGroups:
-    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. found: tiles of groups by what decides them."""
+    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. found: tiles of groups by the facts that decide them."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
@@ -52,7 +52,7 @@ class TileGroups:
         return self.found[key]
 
     def _problems(self, operations: range) -> list[Problem] | None:
-        """Each for a kernel that takes what the others make, with the same room; None where there is none, or where tensors stay on chip."""
+        """Each for a kernel that takes the others' results, with the same room; None where there is none, or where tensors stay on chip."""
         found: list[Problem] = []
         for index in operations:
             own, bound = self.plan.problems[index], self.plan.region.operations[index]

@@ -30,8 +30,8 @@ class _Track:
 def lay_rings(streams: Sequence[Stream], pool: Pool, tallest: int) -> dict[str, tuple[Slot, RowRing]] | None:
     """Slots and rings, or None where lines are farther apart than the machine takes. tallest: rows of the tensor that `late` counts.
 
-    A stream with half as many rows has a line in every second period. What begins later starts further on, so that lines that are made at the
-    same time stand beside each other. Whether rows are written over too early is not looked at.
+    A stream with half as many rows has a line in every second period. A stream that begins later starts further on, so that lines that are made at
+    the same time stand beside each other. Whether rows are written over too early is not looked at.
     """
     most = max(stream.rows for stream in streams)
     tracks: list[_Track] = []

@@ -15,7 +15,7 @@ Busy = dict[str, float]
 
 
 def load_cycles(group: RowGroup, problems: Sequence[Problem]) -> list[Busy]:
-    """By load of the group, estimated as one full slab after the other. problems: of its operations, with what is on chip."""
+    """By load of the group, estimated as one full slab after the other. problems: of its operations, with the tensors on chip."""
     return [_cycles(problems[load.member], load) for load in group.loads]
 
 

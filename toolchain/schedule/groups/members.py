@@ -71,7 +71,7 @@ class Members:
         return self._loops[index, over]
 
     def tiles(self, group: RowGroup, residents: Residents) -> Planned | None:
-        """The members with what is on chip, and their tiles beside each other; None where a member finds no room."""
+        """The members with the tensors on chip, and their tiles beside each other; None where a member finds no room."""
         problems = [self._kept(index, loop, residents) for index, loop in zip(group.operations, group.loops, strict=True)]
         rings = find_rings(problems)
         slots, tilings = SlotsBeside(rings), list[Tiling]()

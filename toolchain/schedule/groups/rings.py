@@ -54,7 +54,7 @@ class RingPlaces:
                 yield OnChip(whole, ringed, kept, groups, over)
 
     def _is_inner(self, candidate: Candidate, members: range) -> bool:
-        """Whether the members make it and one of them reads it; what others read on chip is no ring."""
+        """Whether the members make it and one of them reads it; a tensor that others read on chip is no ring."""
         made = all(use.operation in members for use in candidate.writes)
         fits = candidate.lines is not None
         elsewhere = candidate.name in self.base.candidates and candidate.last not in members

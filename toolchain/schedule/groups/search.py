@@ -157,7 +157,7 @@ def _size(load: Loadable) -> int:
 
 
 def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tiling]) -> float:
-    """The busiest unit, a part of what the others do, and their work on one slab of each member: the first and the last have none to hide behind.
+    """The busiest unit, a part of the others' work, and their work on one slab of each member: the first and the last have none to hide behind.
 
     Members that only share loads follow one another as operations apart do, so they begin and end at the cost of those.
     """
@@ -175,7 +175,7 @@ def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tili
 
 
 def _ends(tiling: Tiling) -> float:
-    """The part of a tiling's estimate that no other work hides: first loads, last stores and what small steps cost."""
+    """The part of a tiling's estimate that no other work hides: first loads, last stores and the cost of small steps."""
     return tiling.estimate - float(overlapped(list(tiling.busy.values()), 0.0))
 
 

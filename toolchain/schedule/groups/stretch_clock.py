@@ -39,7 +39,8 @@ class StretchClock:
         return self.known[key]
 
     def _key(self, part: Plan) -> Key:
-        """The facts that decide its time: every operation with its tiles, and which of them hands what to which; not where they stand in DRAM."""
+        """The facts that decide its time: every operation with its tiles, and which of them hands which tensor to which; not where they stand in
+        DRAM."""
         tensors: dict[str, int] = {}
         found: list[Key] = []
         for problem, tiling, bound in zip(part.problems, part.tilings, part.region.operations, strict=True):

@@ -113,6 +113,6 @@ def _spans(cuts: Sequence[Way]) -> Iterator[range]:
 
 
 def _with_neighbours(stretch: range, others: Sequence[range], count: int) -> range:
-    """The stretch with the operation before and after it, where these are alone: what they leave to load and to store belongs to its time."""
+    """The stretch with the operation before and after it, where these are alone: the loads and stores that they leave belong to its time."""
     alone = [index for index in (stretch.start - 1, stretch.stop) if 0 <= index < count and not any(index in other for other in others)]
     return range(min([stretch.start, *alone]), max([stretch.stop - 1, *alone]) + 1)

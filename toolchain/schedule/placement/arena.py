@@ -1,4 +1,4 @@
-"""Room that is shared over time: what is never needed at the same moment may stand in the same place."""
+"""Room that is shared over time: tensors that are never needed at the same moment may stand in the same place."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

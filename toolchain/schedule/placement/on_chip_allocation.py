@@ -259,7 +259,7 @@ def in_dram(storage: Storage, residents: Residents, every: bool = False, hidden:
 def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], operations: int) -> Residents:
     """For operations one by one: the largest buffers first, each in the smallest pool with room, at the lowest address; the others stay in DRAM.
 
-    Where as much can stay so, nobody, or as few as possible, take the room of what the operation just before still reads: that would have to
+    Where as much can stay so, as few as possible take the room of a tensor that the operation just before still reads: that would have to
     end first.
     """
     tried = [_slots(candidates, pools, apart) for apart in ((1,), (1, 0), (0,))]
@@ -269,7 +269,7 @@ def place_residents(candidates: Mapping[str, Candidate], pools: Mapping[str, tup
 
 
 def _slots(candidates: Mapping[str, Candidate], pools: Mapping[str, tuple[Pool, ...]], apart: Sequence[int]) -> dict[str, Slot]:
-    """apart: operations between the last use of some room and its next owner, what is tried first."""
+    """apart: operations between the last use of some room and its next owner, the first number to try first."""
     slots: dict[str, Slot] = {}
     for members in sorted(_groups(candidates), key=lambda group: (-group[0].size, min(c.first for c in group))):
         found = (find_room(members[0].size, list(_others(members, candidates, slots, more)), pools[members[0].memory]) for more in apart)

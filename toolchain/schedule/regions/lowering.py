@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Lowered:
-    """call: as the graph has it. constants: what follows its tensors as operands. inputs: its tensors, with as many images as a run takes.
+    """call: as the graph has it. constants: the operands that follow its tensors. inputs: its tensors, with as many images as a run takes.
 
     pads: zeros around the first input (top, left, bottom, right), of a pad operation before it, for which padding of its own does the same.
     shuffle: groups of a channel shuffle after it, 1 for none.
@@ -58,7 +58,7 @@ def _operation(given: Lowered) -> Operation:
 
 
 def _slope(call: Call) -> tuple[int, int]:
-    """Slope of a leaky activation; (0, 0) where there is none, or what is below zero is cut off by the limits or stays as it is.
+    """Slope of a leaky activation; (0, 0) where there is none, or numbers below zero are cut off by the limits or stay as they are.
 
     Raises UserError E1003 for slopes that are no fraction from 0 to 1.
     """
@@ -71,7 +71,7 @@ def _slope(call: Call) -> tuple[int, int]:
 
 
 def _arrays(given: Lowered) -> dict[str, Array]:
-    """Weights as they are, the bias at the sum's own position, and what scales each channel."""
+    """Weights as they are, the bias at the sum's own position, and the factors of each channel."""
     kind = given.call.operation
     names = (*kind.known, *(("table",) if kind.form == "table" else ()))
     arrays, own = dict(zip(names, given.constants, strict=False)), given.constants[len(names) :]

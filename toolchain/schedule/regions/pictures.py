@@ -76,7 +76,7 @@ def merged_pads(node: ir.Node, merged: bool, kinds: Kinds) -> tuple[ir.Value, tu
 
 
 def shuffle_after(node: ir.Node, kinds: Kinds) -> ir.Node | None:
-    """The channel shuffle that alone reads what a call with weights makes: its filters can make the channels in that order."""
+    """The channel shuffle that alone reads the result of a call with weights: its filters can make the channels in that order."""
     kind, value = operation_of(node, kinds), node.outputs[0]
     users = [user for user, _ in value.uses()]
     single = kind is not None and bool(kind.bias) and len(users) == 1 and not value.is_graph_output()

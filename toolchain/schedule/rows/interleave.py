@@ -11,7 +11,7 @@ from toolchain.schedule.rows.row_loop import RowLoop
 
 
 class Turn(NamedTuple):
-    """A slab of a member. after: by place, members and those of their slabs that must be done before what stands there is read. slots: by place,
+    """A slab of a member. after: by place, members and those of their slabs that must be done before its contents are read. slots: by place,
     where a ring that begins again stands for its rows."""
 
     member: int
@@ -47,7 +47,7 @@ class _Interleaver:
             yield from self._run(member, loop.count - 1)
 
     def _run(self, member: int, slab: int) -> Iterator[Turn]:
-        """The member up to a slab, each after what it reads."""
+        """The member up to a slab, each after the slabs that it reads."""
         while self.done[member] <= slab:
             now = self.done[member]
             for feed in self.feeds[member]:

@@ -57,7 +57,7 @@ class RowGroup:
         return interleave(self.makers, [*feeds, *([] for _ in self.loads)], self.ahead)
 
     def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
-        """The turns with the slots of rings that begin again. problems: of the members, with what is on chip."""
+        """The turns with the slots of rings that begin again. problems: of the members, with the tensors on chip."""
         found: list[Turn] = []
         for turn in self.turns:
             maker = self.makers[turn.member]

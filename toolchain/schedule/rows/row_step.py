@@ -78,7 +78,7 @@ def ring_names(problem: Problem, place: Place, kept: Kept, rows: range) -> dict[
 
 
 def _of_tiles(dimension: str, windows: list[Window]) -> Iterator[str]:
-    """Names that say which rows of the result a tile makes, or what its window has beside rows."""
+    """Names that say which rows of the result a tile makes, or the parts of its window beside rows."""
     yield from (dimension, f"{dimension}_at")
     yield from (f"{window.name}_{key}" for window in windows for key in ("before", "after", "window"))
 

@@ -35,7 +35,7 @@ METHODS: Mapping[type, frozenset[str]] = {
     list: frozenset(("count", "index")),
     tuple: frozenset(("count", "index")),
 }
-"""Methods that a template may call: they change nothing, and make nothing larger than what they take."""
+"""Methods that a template may call: they change no value, and their results are no larger than their arguments."""
 SMALL = 1 << 64
 """Products of smaller numbers cost nothing."""
 _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
@@ -108,7 +108,7 @@ class _Folder(jinja2.BaseLoader):
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Tells one state of a file from the next; None for what is no file."""
+    """Tells one state of a file from the next; None for a path that is no file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""The filters, tests and functions of templates: Jinja's own that are pure, each charged for what it takes and what it makes."""
+"""The filters, tests and functions of templates: Jinja's own that are pure, each charged for its arguments and its result."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
@@ -18,13 +18,13 @@ PURE = (
     *("abs", "count", "d", "default", "dictsort", "first", "float", "int", "items", "last", "length", "list", "lower", "map", "max", "min"),
     *("reject", "rejectattr", "reverse", "select", "selectattr", "sort", "trim", "unique", "upper"),
 )
-"""Filters as they are: what they make is no larger than what they take."""
+"""Filters as they are: their results are no larger than their arguments."""
 
 Function = Callable[..., Any]
 
 
 def charged(function: Function) -> Function:
-    """The function, paid for; what it would make bit by bit it makes at once."""
+    """The function, paid for; a result that it would make bit by bit it makes at once."""
 
     @wraps(function)  # keeps Jinja's mark of what is passed first
     def run(*values: Any, **named: Any) -> Any:

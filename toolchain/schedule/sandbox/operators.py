@@ -20,7 +20,7 @@ _FIELD = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?")
 
 
 def printed(value: Any) -> str:
-    """The text of a text or a number. Raises TypeError for what has none of its own: a list, a method, a macro."""
+    """The text of a text or a number. Raises TypeError for a value that has none of its own: a list, a method, a macro."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float | Integral | Undefined):
