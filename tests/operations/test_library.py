@@ -42,6 +42,13 @@ WRONG = [
     ('{value: "x[n, c] + x[n, c]"}', '{stages: [{name: y, axes: [n, c], value: "exp(total[n, c])"}]}', "E0107 unknown tensor 'total'"),
     ("attributes:", "onnx: {float: 'r = Add (x, x'}\nattributes:", "double.yaml:5:8: E1301 the ONNX body cannot be read: Expected"),
     ("attributes:", "onnx:\n  float: |\n    a = Add (x, x)\n    r = Add x, a)\nattributes:", "double.yaml:8:13: E1301 the ONNX body cannot be read"),
+    (
+        "attributes:",
+        "onnx:\n  float: |\n    r = Add (x, z)\nattributes:",
+        "double.yaml:7:17: E1301 the ONNX body reads 'z', which is no",
+    ),
+    ("attributes:", "onnx: {float: 'xx = Neg (x) r = Neg (xy)'}\nattributes:", "double.yaml:5:38: E1301 the ONNX body reads 'xy'"),
+    ("attributes:", "onnx: {float: 'y = Add (x, x)'}\nattributes:", "double.yaml:5:8: E1301 the ONNX body makes no 'r'"),
     ("attributes:", "onnx: {float: .nan}\nattributes:", "E1301 the ONNX body cannot be read"),
     (
         'attributes: {factor: factor}\nmeaning: {value: "x[n, c] + x[n, c]"}',

@@ -10,9 +10,11 @@ import pytest
 from toolchain.cli import main
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.problem import state_problem
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.verify.kernel_check import check_kernel, operations_for
+from toolchain.verify.random_operation import draw_operation
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
 CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm", "stcp920") for kernel in load_kernels(load_machine(name))]
@@ -24,6 +26,22 @@ def test_every_kernel_is_exact(target: str, kernel: str) -> None:
     found = check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 1, seed=3)
     assert (found.kernel, found.computed) == (kernel, 1)
     assert found.tilings > 0
+
+
+def test_a_transposed_kernel_that_reaches_further_than_a_field_says_is_refused() -> None:
+    """A tile behind the first has results before its picture: 32 columns with 17 taps two apart, where the field holds 31."""
+    machine = load_machine("dnnvm")
+    kind, kernel = kinds_of(machine)["conv_transpose"], load_kernels(machine)["conv_transpose"]
+    size = {"batch": 1, "in_channels": 1, "out_channels": 1, "height": 5, "width": 40, "kh": 1, "dw": 2}
+    drawn = (
+        (draw_operation(machine, kind, np.random.default_rng(seed), {**kind.defaults, **size, "kw": kw}) for seed in range(50)) for kw in (16, 17)
+    )
+    taken, refused = (next(operation for operation in each if operation is not None) for each in drawn)
+    assert state_problem(machine, kernel, taken)
+    with pytest.raises(
+        UserError, match="E1003 kernel 'conv_transpose' cannot do this: the kernel reaches further before a tile than an instruction says"
+    ):
+        state_problem(machine, kernel, refused)
 
 
 WRONG = [

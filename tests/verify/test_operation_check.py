@@ -40,6 +40,7 @@ WRONG = [
     ("prelu", "Less (xwide, nothing)", "Less (nothing, xwide)", "the integer body"),
     ("linear", 'weight: "weight[o, i]"', 'weight: "weight[o, in_channels - 1 - i]"', "its way as 'conv2d'"),
     ("gelu", "erf(ratio", "tanh(ratio", "the float body"),
+    ("flatten", "Flatten <axis = 1>", "Flatten <axis = 2>", "the float body"),
     ("softmax", "Softmax <axis = -1>", "Softmax <axis = 1>", "the float body"),
 ]
 

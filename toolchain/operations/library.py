@@ -11,7 +11,7 @@ from toolchain.operations.factors import Factors
 from toolchain.operations.kind import Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
 from toolchain.operations.reals import REAL_FUNCTIONS
 from toolchain.spec.context import Context, Scope, problems
-from toolchain.spec.errors import Diagnostic, Source, UserError, fail, nearest
+from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Index, Name, walk
 from toolchain.spec.files import PACKAGE, search_path
 from toolchain.spec.model import Machine
@@ -28,6 +28,8 @@ body ({operands}) => (y)
 {text}
 }}"""
 """A body as a function of its own, for the parser of ONNX."""
+RESULTS: Mapping[str, str] = MappingProxyType({"float": "r", "integer": "products"})
+"""The tensor that each body ends with."""
 FIRST = 4
 """The line of a function in which its body begins."""
 
@@ -41,19 +43,18 @@ def read_kind(source: Source, valid: bool = False) -> OperationKind:
     if not valid:
         validate(root, SCHEMA)
     kind = _Reader(root, Context(root, "", {}, {})).kind()
-    if not valid and not kind.meaning.join:  # whose bodies have a list in place of their one operand
-        for _, node in root.members("onnx"):
-            _parse_body(kind, node)
+    for name, node in root.members("onnx") if not valid else ():
+        _parse_body(kind, node, RESULTS[name])
     return kind
 
 
-def _parse_body(kind: OperationKind, node: Node) -> None:
-    """Raises UserError E1301 at the place where a body cannot be read."""
+def _parse_body(kind: OperationKind, node: Node, result: str) -> None:
+    """Raises UserError E1301 at the place where a body cannot be read, or reads a tensor that it does not have."""
     from onnx import parser  # a module that loads slowly, for users' own operations alone
 
     text = FUNCTION.format(operands=", ".join(each.name for each in kind.operands), text=str(node.value))
     try:
-        parser.parse_function(text)
+        function = parser.parse_function(text)
     except parser.ParseError as error:
         told = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else str(error)
         found = re.search(r"line: (\d+) column: (\d+)", told)
@@ -61,6 +62,22 @@ def _parse_body(kind: OperationKind, node: Node) -> None:
         inside = 0 <= line < str(node.value).count("\n") + 1
         where = node.locate(line + 1 if node.style in ("|", ">") else 1, max(column, 0)) if inside else node.where()
         raise fail("E1301", f"the ONNX body cannot be read: {told.splitlines()[-1]}", where) from None
+    known = dict.fromkeys(function.input)
+    for call in function.node:
+        if stray := next((name for name in call.input if name and name not in known), ""):
+            where, hint = _mention(node, stray), nearest(stray, known)
+            raise fail("E1301", f"the ONNX body reads '{stray}', which is no operand and not made above", where, hint)
+        known |= dict.fromkeys(call.output)
+    if result not in known:
+        raise fail("E1301", f"the ONNX body makes no '{result}'", node.where(), f"the last line says {result} = ...")
+
+
+def _mention(node: Node, name: str) -> Span:
+    """Where a body first reads a tensor."""
+    for number, line in enumerate(str(node.value).splitlines(), 1):
+        if found := re.search(rf"\b{re.escape(name)}\b(?!\s*=)", line):
+            return node.locate(number, found.start())
+    return node.where()
 
 
 @dataclass(frozen=True)

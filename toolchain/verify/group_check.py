@@ -41,7 +41,8 @@ def check_in_group(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> 
     """How many programs were run; 0 where no group could be made. Raises UserError E1305 for another result."""
     machine = problem.machine
     kernels = {name: kernel for name, kernel in load_kernels(machine).items() if name != problem.kernel.name} | {problem.kernel.name: problem.kernel}
-    makers = [_maker(machine, kernels, kinds, problem.operation.input(name), rng) for name in problem.kernel.passed]
+    cutting = sorted({kernel.computes for kernel in kernels.values() if kernel.axes and not kernel.passed})
+    makers = [find_maker(machine, cutting, kinds, problem.operation.input(name), rng) for name in problem.kernel.passed]
     region = _region(problem, [maker for maker in makers if maker is not None])
     if None in makers or region is None:
         return 0
@@ -58,9 +59,8 @@ def check_in_group(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> 
     return len(tiles)
 
 
-def _maker(machine: Machine, kernels: Mapping[str, Kernel], kinds: Kinds, wanted: Picture, rng: np.random.Generator) -> Operation | None:
-    """A random operation that makes such a picture; None where none was found."""
-    names = sorted({kernel.computes for kernel in kernels.values() if kernel.axes and not kernel.passed})
+def find_maker(machine: Machine, names: Sequence[str], kinds: Kinds, wanted: Picture, rng: np.random.Generator) -> Operation | None:
+    """A random operation of these kinds that makes such a picture; None where none was found."""
     for _ in range(TRIES if names else 0):
         kind = kinds[str(rng.choice(names))]
         found = draw_operation(machine, kind, rng, _extents(kind, wanted))

@@ -25,6 +25,7 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.chain_check import check_in_chain
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import check_in_group
 from toolchain.verify.random_operation import draw_operation
@@ -43,7 +44,7 @@ MOST_STEPS = 300
 class KernelChecked:
     """computed: operations that ran and were equal. refused: those that the kernel's conditions do not admit, or that no tile fits.
 
-    tilings: programs that were run.
+    tilings: programs of one operation that were run. chains: programs of it behind and before others.
     """
 
     kernel: str
@@ -51,6 +52,7 @@ class KernelChecked:
     computed: int
     refused: int
     tilings: int
+    chains: int = 0
 
 
 def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
@@ -61,21 +63,22 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
 
 
 def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
-    rng, computed, refused, tilings = np.random.default_rng(seed), 0, 0, 0
+    rng, computed, refused, tilings, chains = np.random.default_rng(seed), 0, 0, 0, 0
     for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
         ran = _run(problem, kinds, rng) if problem else 0
-        if not ran:
+        if problem is None or not ran:
             refused += 1
             if refused > TRIES * count:
                 break
             continue
         tilings += ran
+        chains += 0 if kernel.passed else check_in_chain(problem, kinds, np.random.default_rng((seed, computed)))
         computed += 1
         if computed == count:
             break
     if not computed:
         raise fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span)
-    return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings)
+    return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings, chains)
 
 
 def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:

@@ -23,6 +23,8 @@ LARGE = (4099, 8209)
 """Extents beyond the fields of many instructions."""
 LITTLE = 12
 """The most that a limit or a bias is away from zero where sums are small."""
+SIX = 5
+"""Scales in which 6 is drawn, and stays below 128 in all but one."""
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
 """Of an operand: two extents beyond fields would be one beyond memories."""
@@ -90,8 +92,10 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, cor
 
 
 def _near_limits(numerics: Numerics, zero: int, rng: np.random.Generator) -> dict[str, int]:
-    """Limits of which one or both, or none, are near the integer that stands for zero."""
+    """Limits of which one or both, or none, are near the integer that stands for zero; as often those of ReLU6 in a scale that is a power of two."""
     least, most = numerics.activation.low, numerics.activation.high
+    if rng.integers(3) == 0:
+        return {"low": zero, "high": min(most, zero + (6 << int(rng.integers(0, SIX))))}
     low = int(rng.choice([least, zero, max(least, zero - int(rng.integers(1, LITTLE)))]))
     return {"low": low, "high": int(rng.choice([most, min(most, zero + int(rng.integers(1, LITTLE)))]))}
 
