@@ -203,10 +203,10 @@ def test_a_tile_has_all_dimensions_and_none_too_many() -> None:
 
 
 def test_slots_without_addresses_stand_beside_those_with_them() -> None:
-    schedule, own, problem = first_of(edited(text_of("vta"), lambda data: operation(data, 0).update(slots={"x": [[0, 500]], "w": 3})))
+    schedule, own, problem = first_of(edited(text_of("vta"), lambda data: operation(data, 0).update(slots={"x": [[0, 0]], "w": 3})))
     size = TileSize(problem, dict(own.tile))
     found = SlotReader(schedule, (), own, size, ()).read()
-    assert (found["x"], len(found["w"])) == ((Slot(0, 500),), 3)
+    assert (found["x"], len(found["w"])) == ((Slot(0, 0),), 3)
     for memory in ("inp", "wgt", "acc"):
         names = [name for name in found if problem.memories[name] == memory]
         taken = sorted((slot.address, slot.address + size.rooms[name]) for name in names for slot in found[name])

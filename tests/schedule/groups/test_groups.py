@@ -82,6 +82,8 @@ def test_loads_cost_as_many_slabs_as_there_are() -> None:
     once, twice = (load_cycles(replace(group, loads=[replace(load, height=n * load.size)]), plan.problems)[0] for n in (1, 2))
     assert once
     assert twice == {unit: 2 * cycles for unit, cycles in once.items()}
+    halves = load_cycles(replace(group, loads=[replace(load, height=load.size, size=load.size // 2)]), plan.problems)[0]
+    assert all(once[unit] <= halves[unit] < 2 * once[unit] for unit in once)
     step = plan.problems[load.member].filling(load.place)
     assert step is not None
     assert set(once) == set(step.units)
