@@ -72,6 +72,7 @@ RUN_BY_HAND = {
     "dpuv3_limits": "builds ResNet-50 many times",
     "vta_resnet18": "builds ResNet-18",
     "recurrent": "builds twenty networks",
+    "dnnvm": "builds four networks for three machines",
     "timeline_page": "needs Chromium",
 }
 

@@ -81,7 +81,8 @@ def test_every_instruction_belongs_to_the_operation_that_its_label_names() -> No
     assert {label.split()[0] for label in compiled.listing if label} == set(names)
     for label, owner in zip(compiled.listing, compiled.owner.tolist(), strict=True):
         assert label.split()[0] == names[owner] if owner >= 0 else label in ("", "end")
-    kept = compiled.owner[compiled.owner >= 0]
+    owners = compiled.owner[compiled.order]
+    kept = owners[owners >= 0]
     assert np.array_equal(kept, np.sort(kept))
 
 

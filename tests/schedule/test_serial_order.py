@@ -8,9 +8,16 @@ from toolchain.schedule.compile_region import Options, compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 
 
-def test_a_program_of_one_stream_keeps_its_order() -> None:
+def test_operations_of_one_stream_are_done_one_after_the_other() -> None:
+    """Though units take the second one's work where it is ready before the first one's."""
     compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
-    assert np.array_equal(compiled.order, np.arange(len(compiled.program)))
+    owners = compiled.owner[compiled.order]
+    owned = owners[owners >= 0]
+    assert np.array_equal(np.sort(compiled.order), np.arange(len(compiled.program)))
+    assert np.array_equal(owned, np.sort(owned))
+    assert not np.array_equal(compiled.owner[compiled.owner >= 0], owned)
+    for operation in (0, 1):
+        assert (np.diff(compiled.order[owners == operation]) > 0).all()
 
 
 def test_operations_of_several_streams_are_done_one_after_the_other() -> None:

@@ -53,7 +53,7 @@ def test_the_writer_is_the_last_before_the_cut() -> None:
 def test_sources_lead_back_through_what_was_computed() -> None:
     tested, _ = small()
     found = sources(prints(tested), tested.rank, labelled(tested, "early store"))
-    assert [tested.listing[k].split()[1] for k in found] == ["finish", "finish", "finish", "compute", "compute", "start"]
+    assert [tested.listing[k].split()[1] for k in found] == ["finish", "finish", "finish", "compute", "load"]
 
 
 def test_an_instruction_is_told_as_it_is_assembled() -> None:

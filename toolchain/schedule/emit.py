@@ -220,7 +220,7 @@ class _Unsynchronised:
 @lru_cache(maxsize=4)
 def _synchronised(given: _Unsynchronised) -> Synchronised:
     if given.order is None:
-        return synchronise(given.program, given.state)
+        return synchronise(given.program, given.state, moving=True)
     order, events = np.array(given.order, np.int64), stopping_events(given.program.machine)
     if events:
         return synchronise_phases(given.program, order, given.state, events)

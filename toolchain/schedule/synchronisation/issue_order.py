@@ -1,5 +1,8 @@
 """The order in which a stream holds its instructions: where queues or counters are short, that in which they start."""
 
+import numpy as np
+
+from toolchain.isa.program import Program
 from toolchain.schedule.synchronisation.plan import Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, plan_times
 from toolchain.spec.model import Machine
@@ -13,6 +16,11 @@ def is_limited(machine: Machine) -> bool:
 def is_reordered(machine: Machine) -> bool:
     """Whether a program's one stream stands in the order in which its instructions start."""
     return machine.streams == 1 and is_limited(machine) and not machine.interlock
+
+
+def is_free(program: Program) -> bool:
+    """Whether units may take their work in another order than the program's: it has one stream, and the machine does not go by the order there."""
+    return not program.machine.interlock and len(np.unique(program.stream)) == 1
 
 
 def put_in_issue_order(plan: Plan, known: Durations) -> None:

@@ -1,8 +1,8 @@
-"""List scheduling: the order of work in units that only move data between memories on chip, by the time when it can start.
+"""List scheduling: the order of work in each unit, by the time when it can start.
 
-A unit takes its instructions in order. So where a schedule has one operation after the other, an addition's first rows wait behind the last copies of
-the convolution before it, although they were ready long ago. Here such a unit takes, whenever it is free, some of its work that is ready:
-that which a unit that keeps its order needs first, or else the first in the program.
+A unit takes its instructions in order. So where a schedule has one operation after the other, a convolution's first rows are loaded behind the last
+rows of the pool before it, and stored behind them, although they were ready long ago. Here such a unit takes, whenever it is free, some of its work
+that is ready: that which a unit that keeps its order needs first, or else the first in the program.
 
 Hazards are found in the program's order, and another order is as good if every instruction stays behind all that it conflicts with.
 """
@@ -18,6 +18,8 @@ from toolchain.analysis.dependences import Needs, accesses_by_memory, find_confl
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
+from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.schedule.synchronisation.issue_order import is_limited
 from toolchain.schedule.synchronisation.plan import ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations
 from toolchain.spec.model import Machine
@@ -55,8 +57,8 @@ def list_order(work: Work, taken: Durations, turns: Needs | None = None) -> Ints
     if turns is not None:
         own, more = _followers(work.owner, len(work.bundles), *_named(turns)), work.after
         work = replace(work, after=[sorted({*a, *b}) for a, b in zip(own, more, strict=True)])
-    given, moved = (_Clock(work, taken, rank).run() for rank in (None, _urgency(work)))
-    if moved.end >= given.end:
+    given, moved = (_Clock(work, taken, rank) for rank in (None, _urgency(work)))
+    if not given.runs() or not moved.runs() or moved.end >= given.end:
         return np.arange(count, dtype=np.int64)
     start = np.array(moved.start, np.int64)[work.owner]
     return np.lexsort((np.arange(count), start, work.program.kind == ending_kind(work.program.machine)))
@@ -72,18 +74,27 @@ def _urgency(work: Work) -> list[int]:
 
 
 def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozenset[int]:
-    """Units whose work may change its order: they reach no DRAM, and registers that they read serve one reader each, so that an instruction and those
-    that set its registers move as one. None of a machine with events, which are fences for the instructions before and behind them."""
+    """Units whose work may change its order: registers that they read serve one reader each, so that an instruction and those that set its registers
+    move as one. None of a program with events, which are fences for the instructions before and behind them. Where queues or counters are short,
+    units that reach DRAM keep their order too: they run ahead until those are full, and hold up the work behind them."""
     machine, outside = program.machine, set[int]()
-    if not all(counter.source for counter in machine.counters):
+    if _has_events(program):
         return frozenset()
-    dram = np.array([memory.kind == "dram" for memory in machine.memories])
-    outside |= set(program.unit[runs.instruction[dram[runs.memory]]].tolist())
+    if is_limited(machine):
+        dram = np.array([memory.kind == "dram" for memory in machine.memories])
+        outside |= set(program.unit[runs.instruction[dram[runs.memory]]].tolist())
     for memory in machine.memories:
         if memory.latches and not memory.consumed:
             outside |= set(program.unit[provenance.reads(memory.name).instruction].tolist())
             outside |= set(program.unit[provenance.latches(memory.name).instruction].tolist())
     return frozenset(set(program.unit.tolist()) - outside)
+
+
+def _has_events(program: Program) -> bool:
+    """Whether any instruction sends or awaits a signal that no unit's counter stands for."""
+    tokens = sync_tokens(program)
+    moved = {tokens.counters[counter] for moves in (tokens.posts, tokens.waits) for counter in np.unique(moves.counter).tolist()}
+    return any(counter.name in moved for counter in program.machine.counters if not counter.source)
 
 
 def _consumed(machine: Machine) -> list[bool]:
@@ -183,12 +194,15 @@ class _Clock:
         """When the last result is there, in cycles."""
         return max((start + held + latency for start, held, latency in zip(self.start, self.held, self.latency, strict=True)), default=0)
 
-    def run(self) -> "_Clock":
-        """Always the unit that can start first."""
+    def runs(self) -> bool:
+        """Whether everything gets its turn: always the unit that can start first. Bundles may wait for each other where a unit that keeps its order
+        works between their instructions."""
         for _ in self.start:
-            at, unit, number = min(found for unit in range(len(self.queues)) if (found := self._next(unit)))
-            self._begin(at, unit, number)
-        return self
+            ready = [found for unit in range(len(self.queues)) if (found := self._next(unit))]
+            if not ready:
+                return False
+            self._begin(*min(ready))
+        return True
 
     def _offer(self, number: int) -> None:
         if self.rank is not None and self.unit[number] in self.free:

@@ -17,7 +17,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.issue_order import is_limited, is_reordered, put_in_issue_order
+from toolchain.schedule.synchronisation.issue_order import is_free, is_limited, is_reordered, put_in_issue_order
 from toolchain.schedule.synchronisation.list_schedule import Work, find_work, list_order
 from toolchain.schedule.synchronisation.plan import ADDED, Plan, ending_kind
 from toolchain.schedule.synchronisation.plan_clock import Durations, durations
@@ -38,17 +38,21 @@ class Synchronised:
     timeline: Timeline | None = None
 
 
-def synchronise(program: Program, state: State) -> Synchronised:
+def synchronise(program: Program, state: State, moving: bool = False) -> Synchronised:
     """The program with synchronisation of its own; any that it had between two units is forgotten. Each unit's instructions keep their order, but for
-    work on chip that is ready earlier (list_schedule.py).
+    work on chip that is ready earlier (list_schedule.py). moving: where no queue is short, any work that is ready earlier may move, if the program
+    gets quicker.
 
     The order of a stream must be one in which it could run alone. state: before the program runs, for control memories and
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
     is sent, all after a wait comes after it. Raises UserError E0520 where the machine cannot express a wait that is needed.
     """
     found = sync_encoding(program.machine)
-    plain, prints = _ordered(without_tokens(program, found), state)
-    if plain.taken is None or not is_reordered(program.machine):
+    moving = moving and is_free(program)
+    plain, prints = _ordered(without_tokens(program, found), state, moving)
+    if not is_limited(program.machine):
+        return _quickest(plain, found) if moving else plain.synchronised(found)
+    if not is_reordered(program.machine):
         return plain.synchronised(found)
     work = find_work(plain.program, plain.runs, plain.provenance)
     done = plain.reordered(found, work).synchronised(found)
@@ -57,6 +61,15 @@ def synchronise(program: Program, state: State) -> Synchronised:
         return done
     tried = [done, plain.reordered(found, work, turns).synchronised(found)]
     return min((replace(each, timeline=_timed(each.program, state)) for each in tried), key=_cycles)
+
+
+def _quickest(plain: "_Ordered", found: SyncEncoding) -> Synchronised:
+    """In its own order, or in that in which its instructions start where that is quicker by exact time."""
+    moved = plain.reordered(found, find_work(plain.program, plain.runs, plain.provenance))
+    if moved is plain:
+        return plain.synchronised(found)
+    done = [each.synchronised(found) for each in (plain, moved)]
+    return min((replace(each, timeline=_timed(each.program, plain.state)) for each in done), key=_cycles)
 
 
 @dataclass(frozen=True)
@@ -77,7 +90,7 @@ class _Ordered:
         assert self.taken is not None
         order = list_order(work, self.taken, turns)
         if not (order[1:] < order[:-1]).any():
-            return replace(self, turns=turns)
+            return self if turns is None else replace(self, turns=turns)
         program = reordered(self.program, order, found)
         provenance = Provenance(program, self.state, np.arange(len(program)))
         moved = None if turns is None else placed_turns(turns, order)
@@ -89,15 +102,15 @@ class _Ordered:
         if self.turns is not None:
             needs = replace(needs, needs=np.maximum(needs.needs, self.turns))
         held = held_instructions(self.program, self.runs, self.provenance).latest
-        done = choose_tokens(self.program, needs, held, found, self.taken)
+        done = choose_tokens(self.program, needs, held, found, self.taken if is_limited(self.program.machine) else None)
         return replace(done, source=np.append(self.order, ADDED)[done.source])
 
 
-def _ordered(plain: Program, state: State) -> tuple[_Ordered, Footprints]:
+def _ordered(plain: Program, state: State, moving: bool) -> tuple[_Ordered, Footprints]:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     prints = footprints(plain, state, order, provenance)
-    taken = durations(plain, prints, provenance) if is_limited(plain.machine) else None
+    taken = durations(plain, prints, provenance) if moving or is_limited(plain.machine) else None
     return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
 
 
