@@ -93,7 +93,8 @@ def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozense
 def _has_events(program: Program) -> bool:
     """Whether any instruction sends or awaits a signal that no unit's counter stands for."""
     tokens = sync_tokens(program)
-    moved = {tokens.counters[counter] for moves in (tokens.posts, tokens.waits) for counter in np.unique(moves.counter).tolist()}
+    counters: list[int] = np.unique(np.concatenate([tokens.posts.counter, tokens.waits.counter])).tolist()
+    moved = {tokens.counters[counter] for counter in counters}
     return any(counter.name in moved for counter in program.machine.counters if not counter.source)
 
 
