@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -121,7 +120,7 @@ class Packing:
     of that array, where every element stands, as arrays that broadcast to `extents`. start: bytes by which a part begins after the whole."""
 
     layout: Layout
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     extents: tuple[int, ...]
     shape: tuple[int, ...]
     places: tuple[tuple[Ints, ...], ...]

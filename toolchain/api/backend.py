@@ -9,12 +9,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import onnx
+from numpy.typing import ArrayLike, DTypeLike
 from onnx import NodeProto, helper
 from onnx.backend.base import Backend, BackendRep
 
 from toolchain.api.compile import compile_model
 from toolchain.api.model import Loaded
 from toolchain.graph.importing.shapes import open_axes
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.load import find_target
 
@@ -23,6 +25,8 @@ DEVICE = "CPU"
 
 IR_VERSION, OPSET = 10, 21
 """Versions of a model around one node: ONNX Runtime lags behind the newest of the onnx package."""
+Shaped = tuple[DTypeLike, tuple[int, ...]]
+"""dtype and shape of a tensor."""
 
 
 class Prepared(BackendRep):
@@ -36,14 +40,14 @@ class Prepared(BackendRep):
         constants = {tensor.name for tensor in model.graph.initializer}
         self.inputs = tuple(entry.name for entry in model.graph.input if entry.name not in constants)
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(self, inputs: object, **kwargs: object) -> tuple[Array, ...]:
         """Outputs in the model's order. inputs: in the model's order, or by name. Raises UserError as `compile_model` and `Loaded.run` do."""
         del kwargs
-        given = cast("Mapping[str, Any]", inputs) if isinstance(inputs, Mapping) else _named(self.inputs, inputs)
+        given = cast("Mapping[str, ArrayLike]", inputs) if isinstance(inputs, Mapping) else _named(self.inputs, inputs)
         found = self.loaded(given).run(given)
         return tuple(found[entry.name] for entry in self._model.graph.output)
 
-    def loaded(self, inputs: Mapping[str, Any]) -> Loaded:
+    def loaded(self, inputs: Mapping[str, ArrayLike]) -> Loaded:
         """The bundle for inputs of these sizes."""
         dims = tuple(sorted((axis.key, np.shape(inputs[axis.input])[axis.axis]) for axis in open_axes(self._model.graph) if axis.input in inputs))
         if dims not in self._ready:
@@ -66,7 +70,9 @@ class MachineBackend(Backend):
         return Prepared(model, cls.target, {**cls.options, **kwargs})
 
     @classmethod
-    def run_node(cls, node: NodeProto, inputs: Any, device: str = DEVICE, outputs_info: Any = None, **kwargs: Any) -> tuple[Any, ...]:
+    def run_node(
+        cls, node: NodeProto, inputs: object, device: str = DEVICE, outputs_info: Sequence[Shaped] | None = None, **kwargs: Any
+    ) -> tuple[Array, ...]:
         """Runs one node. inputs: in the node's order, without empty ones. outputs_info: dtype and shape of each output; inferred without it."""
         version = kwargs.pop("opset_version", OPSET)
         given = _named([name for name in node.input if name], inputs)
@@ -90,13 +96,13 @@ def backend_for(target: str, **options: Any) -> type[MachineBackend]:
     return type(f"Backend_{target}", (MachineBackend,), {"target": target, "options": options})
 
 
-def _named(names: Sequence[str], inputs: Any) -> dict[str, Any]:
+def _named(names: Sequence[str], inputs: object) -> dict[str, ArrayLike]:
     """Inputs by name; one may come without a list around it, and one that is read twice comes twice. Raises UserError E1108 for another number."""
-    several = cast("Sequence[Any]", inputs) if isinstance(inputs, list | tuple) else [inputs]
+    several = cast("Sequence[ArrayLike]", inputs if isinstance(inputs, list | tuple) else [inputs])
     if len(several) != len(names):
         raise fail("E1108", f"the inputs are {', '.join(names) or 'none'}; given are {len(several)} arrays")
     return dict(zip(names, several, strict=True))
 
 
-def _entry(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> onnx.ValueInfoProto:
+def _entry(name: str, dtype: np.dtype[np.generic], shape: Sequence[int]) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)

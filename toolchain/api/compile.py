@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf.message import EncodeError
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from toolchain.api.model import Compiled
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.plan import ROOT, plan_of
@@ -24,7 +25,6 @@ from toolchain.tasks.work import fulfil
 
 if TYPE_CHECKING:
     import onnx
-    from numpy.typing import NDArray
 
     from toolchain.api.model import InUse
 
@@ -63,7 +63,7 @@ def samples_file(calibration: Given, inputs: list[str], root: Path) -> Path:
 
 
 def _npy(name: str, values: ArrayLike) -> bytes:
-    array: NDArray[Any] = np.asarray(values)
+    array: Array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(part, str) for part in array.flat):
         array = array.astype(np.str_)
     if array.dtype.kind not in "biufU":
@@ -144,7 +144,7 @@ def calibrate_in_use(
 
     root = Path(folder).absolute()
 
-    def again(seen: "Mapping[str, NDArray[Any]]") -> Compiled:
+    def again(seen: "Mapping[str, Array]") -> Compiled:
         return compile_model(model, target, dims=dims, params=params, place=place, calibration=seen, folder=folder, say=say)
 
     variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, _place(place))

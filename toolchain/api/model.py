@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from toolchain.graph.importing.load import load_graph
 from toolchain.runtime.assemble import assemble_bundle
@@ -21,6 +22,7 @@ from toolchain.runtime.executor import Executor, Outcome, load, open_bundle
 from toolchain.runtime.pictures import prepare_picture
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
+from toolchain.spec.typed_json import Tree
 from toolchain.tasks.actions.paths import (
     bundle_file,
     explain_file,
@@ -66,18 +68,18 @@ class Loaded:
         """Shapes of the outputs; -1 stands for a size that depends on the data."""
         return {entry.name: entry for entry in self.executor.manifest.outputs}
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
         """Outputs by name, of inputs by name, each [samples * first size, ...].
 
         Raises UserError E1108 for inputs of another name, shape or type, E0910 where ONNX Runtime stops, E07xx where the machine does.
         """
         return dict(self.timed(inputs).outputs)
 
-    def timed(self, inputs: Mapping[str, Any]) -> Outcome:
+    def timed(self, inputs: Mapping[str, object]) -> Outcome:
         """As `run`, with cycles of the machine and seconds that it took here."""
         return self.executor.run({name: self._array(name, value) for name, value in inputs.items()})
 
-    def prepare(self, picture: Any, name: str = "", *, resize: bool = False) -> Array:
+    def prepare(self, picture: ArrayLike, name: str = "", *, resize: bool = False) -> Array:
         """A picture as one sample of an input, the only one where no name is given: put in order and normalised as the bundle says.
 
         picture: numbers [height, width, channels], such as uint8. resize: to the input's size, whatever that does to proportions.
@@ -90,11 +92,11 @@ class Loaded:
             raise fail("E1108", f"the model's inputs are {', '.join(inputs)}" + (f", not '{wanted}'" if wanted else ""), hint=hint)
         return prepare_picture(np.asarray(picture), inputs[wanted], resize)
 
-    def _array(self, name: str, value: Any) -> Any:
+    def _array(self, name: str, value: object) -> Array:
         """Lists of numbers as arrays of the input's type; a value that is no tensor stays as it is."""
         entry = self.inputs.get(name)
         if entry is None or entry.shape is None or hasattr(value, "dtype"):
-            return value
+            return cast(Array, value)
         return np.asarray(value, entry.dtype if entry.dtype in np.sctypeDict else None)
 
 
@@ -115,7 +117,7 @@ class Answer:
     """text: for a reader. data: the same figures by name, as in the JSON file that the command of the same name leaves."""
 
     text: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Tree]
 
     def __str__(self) -> str:
         return self.text
@@ -157,7 +159,7 @@ class Compiled:
         return self._answer("summary", summary_file).text
 
     @property
-    def figures(self) -> Mapping[str, Any]:
+    def figures(self) -> Mapping[str, Tree]:
         """The summary's figures by name."""
         return self._answer("summary", summary_file).data
 
@@ -210,7 +212,7 @@ class InUse:
     _seen: dict[str, list[Array]] = field(default_factory=dict[str, "list[Array]"])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
         """Outputs by name, of inputs by name, each [samples * first size, ...], as `Loaded.run` takes them.
 
         The call that brings the last sample compiles the model; it is still computed in floating point itself.

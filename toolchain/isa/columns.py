@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.isa.program import Ints
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import FUNCTIONS, MAX_BITS, OPERATORS, clog2, wrong_count
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
@@ -237,6 +237,6 @@ def _broadcast(value: Value, count: int, expr: Expr) -> Ints:
         raise fail("E0122", "the result does not fit 64 bits", expr.span) from None
 
 
-def _spread(value: NDArray[Any], count: int) -> NDArray[Any]:
+def _spread(value: Array, count: int) -> Array:
     """One value for each row."""
     return value if value.shape == (count,) else np.broadcast_to(value, (count,))

@@ -26,6 +26,7 @@ from toolchain.runtime.device import ByteRange, Bytes, CodeDevice, Device, Image
 from toolchain.runtime.process_device import ProcessDevice
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import Value, array_of, buffer_of, join_images, pack, split_images, unpack
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_program
@@ -115,7 +116,7 @@ def _place(region: RegionProgram, port: Port) -> ByteRange:
     return ByteRange(stored.segment, stored.offset, stored.bytes)
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _bytes(array: Array) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array, DTYPE).reshape(-1).view(np.uint8)
 
 
@@ -183,7 +184,7 @@ def _entry(entry: Any) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(str(entry["name"]), kind, [int(size) for size in entry["shape"]])
 
 
-def _constant(entry: Any, constants: bytes) -> NDArray[Any]:
+def _constant(entry: Any, constants: bytes) -> Array:
     shape, dtype, offset = tuple(int(size) for size in entry["shape"]), np.dtype(entry["dtype"]), int(entry["offset"])
     if dtype.hasobject or offset < 0 or min(shape, default=0) < 0:
         raise ValueError(f"constant '{entry['name']}' cannot be")

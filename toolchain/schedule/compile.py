@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import own_channels
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.schedule.writer import POOL, part_of
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program
@@ -57,12 +57,12 @@ class CompiledOperation:
     rooms: Rooms
     origins: Origins
 
-    def state(self, **inputs: Any) -> State:
+    def state(self, **inputs: Array) -> State:
         """A new state with everything in DRAM that the program reads; inputs: host tensors by name, axes as in the tensor's layout."""
         known = {**self.tensors.stored, **{name: self.tensors.packings[name].store(v) for name, v in inputs.items()}}
         return _state(self.problem, self.places, {**({POOL: self.pool} if self.pool else {}), **known})
 
-    def result(self, state: State, name: str) -> Any:
+    def result(self, state: State, name: str) -> Array:
         """A host tensor out of a state, axes as in its layout."""
         tensor = next(t for t in self.problem.kernel.tensors if t.name == name)
         place, memory = self.places[name], self.problem.machine.view[tensor.view].memory

@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.abi.origins import Origins
@@ -15,6 +12,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.serial_order import serial_order
+from toolchain.spec.arrays import Array
 from toolchain.timing.simulate import Timeline
 
 
@@ -53,12 +51,12 @@ class CompiledRegion:
     def cycles(self) -> float:
         return self.timeline.cycles
 
-    def state(self, inputs: Mapping[str, NDArray[Any]]) -> State:
+    def state(self, inputs: Mapping[str, Array]) -> State:
         """A new state with everything in DRAM that the program reads; inputs: host tensors [batch, channels, height, width] by name."""
         state = self.map.state(self.program.machine, self.constants)
         self.map.write(self.program.machine, state, inputs)
         return state
 
-    def result(self, state: State, tensor: str) -> NDArray[Any]:
+    def result(self, state: State, tensor: str) -> Array:
         """A host tensor [batch, channels, height, width] out of a state."""
         return self.map.read(self.program.machine, state, tensor)

@@ -7,12 +7,11 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from toolchain.graph.operators import attribute_default
 from toolchain.graph.rewrite import known_shape
+from toolchain.spec.arrays import Array
 
-Array = NDArray[Any]
 STANDARD = ""
 """The domain of ONNX's own operators."""
 PLACES = 6

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -154,7 +154,7 @@ class Writer:
         chosen = replace(batch, of=np.zeros(len(index), np.int64), kind=batch.kind[index], row=batch.row[index], source=batch.source[index])
         return Listed(chosen, streams[kept], piece[kept], self.pieces)
 
-    def _template(self, kernel: Kernel, template: str, scope: Mapping[str, Any], label: str, run: Run) -> None:
+    def _template(self, kernel: Kernel, template: str, scope: Mapping[str, object], label: str, run: Run) -> None:
         path = kernel.folder / template
         try:
             text = "".join(self.renderer.lines(kernel.folder, template, scope))

@@ -23,11 +23,11 @@ from toolchain.spec.errors import UserError
 from toolchain.tasks.folders import Claims, forget_plan
 from toolchain.tasks.plan import Plan, info_text, make_plan
 from toolchain.tasks.reporter import CONFIG
-from toolchain.tasks.task_graph import tasks_of
+from toolchain.tasks.task_graph import Task, tasks_of
 from toolchain.tasks.variables import TASKS, variables_text
 
 
-def task_model() -> Iterator[dict[str, Any]]:
+def task_model() -> Iterator[Task]:
     """Every task of every model that the variables name; without any variable the tasks alone, so that `doit list` has something to say."""
     given: dict[str, str] = dict(doit_cmd._CMDLINE_VARS or {})  # pyright: ignore[reportPrivateUsage]  # doit itself ignores unknown names
     try:
@@ -36,7 +36,7 @@ def task_model() -> Iterator[dict[str, Any]]:
         if given:
             raise InvalidTask(str(error)) from None
         told, clean = partial(TaskFailed, str(error)), (say, [str(error)])
-        common: dict[str, Any] = {"actions": [told], "clean": [clean], "io": {"capture": False}}
+        common: Task = {"actions": [told], "clean": [clean], "io": {"capture": False}}
         yield from ({"basename": name, "doc": doc, **common} for name, doc in TASKS.items())
 
 
@@ -50,7 +50,7 @@ def run_task(name: str, plan: Plan) -> int:
     atexit.register(gc.freeze)  # a process that ends would look for circles among all that a build made, for a fifth of a second
     claims = Claims()
 
-    def task_model() -> Iterator[dict[str, Any]]:
+    def task_model() -> Iterator[Task]:
         yield from tasks_of(plan, claims)
 
     loader = ModuleTaskLoader({"task_model": task_model, "DOIT_CONFIG": {**CONFIG}})
@@ -65,7 +65,7 @@ def run_task(name: str, plan: Plan) -> int:
 class TaskHelp(Help):
     """doit's own, and the variables of a task."""
 
-    def execute(self, params: Any, args: list[str]) -> Any:
+    def execute(self, params: object, args: list[str]) -> Any:
         if len(args) != 1 or args[0] not in TASKS:
             return super().execute(params, args)
         print(f"{args[0]}: {TASKS[args[0]]}\n\nvariables, NAME=VALUE on the command line:\n{variables_text()}")
@@ -78,7 +78,7 @@ class TaskInfo(Info):
     doc_purpose = "show what each stage depends on, and whether it is up to date"
     doc_usage = "target=MACHINE [model=MODEL,...] ..."
 
-    def execute(self, params: Any, args: list[str]) -> int:  # noqa: ARG002
+    def execute(self, params: object, args: list[str]) -> int:  # noqa: ARG002
         return _told(info_text)
 
 
@@ -88,7 +88,7 @@ class TaskForget(Forget):
     doc_purpose = "make the next build run every stage again"
     doc_usage = "target=MACHINE [model=MODEL,...] ..."
 
-    def execute(self, params: Any, args: list[str]) -> int:  # noqa: ARG002
+    def execute(self, params: object, args: list[str]) -> int:  # noqa: ARG002
         return _told(lambda plan: "\n".join(f"forgot {folder}" for folder in forget_plan(plan)) or "there is nothing to forget")
 
 

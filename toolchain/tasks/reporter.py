@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Protocol
 
 from toolchain.process import stop_if_interrupted
 from toolchain.spec.errors import UserError, one_line
@@ -14,22 +14,42 @@ ANSWER = "answer"
 """Key of a task's metadata: a function whose text is the answer to it."""
 
 
+class Asked(Protocol):
+    """A task of doit. has_subtask: it is a name for those that it depends on."""
+
+    name: str
+    meta: Mapping[str, Callable[[], str]] | None
+    has_subtask: bool
+    task_dep: Sequence[str]
+
+
+class Failure(Protocol):
+    """A failure of doit. traceback: where a mistake of ours was made."""
+
+    message: str
+    traceback: Sequence[str]
+
+    def get_msg(self) -> str:
+        """The message and its traceback."""
+        ...
+
+
 class Reporter:
     """doit's own interface; see doit.reporter.ConsoleReporter."""
 
     desc = "errors as lines, answers last"
 
-    def __init__(self, _outstream: Any, _options: Any) -> None:
-        self._wanted: list[Any] = []
+    def __init__(self, _outstream: object, _options: object) -> None:
+        self._wanted: list[tuple[str, Callable[[], str]]] = []
         self._done: set[str] = set()
 
-    def initialize(self, tasks: Any, selected_tasks: Any) -> None:
+    def initialize(self, tasks: Mapping[str, Asked], selected_tasks: Sequence[str]) -> None:
         """Remembers which answers were asked for: those of tasks, and of tasks behind another name."""
         named = [tasks[name] for name in selected_tasks]
         inside = [tasks[name] for task in named if task.has_subtask for name in task.task_dep]
-        self._wanted = [task for task in [*named, *inside] if ANSWER in (task.meta or {})]
+        self._wanted = [(task.name, task.meta[ANSWER]) for task in [*named, *inside] if task.meta and ANSWER in task.meta]
 
-    def add_failure(self, _task: Any, fail: Any) -> None:
+    def add_failure(self, _task: Asked, fail: Failure) -> None:
         """One line for a user's mistake; a mistake of ours keeps its traceback. Raises KeyboardInterrupt for a task that an interrupt made fail."""
         stop_if_interrupted()
         print((fail.get_msg() if fail.traceback else fail.message).rstrip(), file=sys.stderr)
@@ -37,35 +57,35 @@ class Reporter:
     def runtime_error(self, msg: str) -> None:
         print(msg, file=sys.stderr)
 
-    def cleanup_error(self, exception: Any) -> None:
+    def cleanup_error(self, exception: Failure) -> None:
         print(exception.get_msg(), file=sys.stderr)
 
     def complete_run(self) -> None:
         """The answers, of whatever went well. Raises SystemExit, which doit lets pass, for one that cannot be given any more."""
-        for task in self._wanted:
-            if task.name in self._done:
+        for name, answer in self._wanted:
+            if name in self._done:
                 try:
-                    print(task.meta[ANSWER]())
+                    print(answer())
                 except UserError as error:
                     print(error, file=sys.stderr)
                     raise SystemExit(1) from None
 
-    def get_status(self, task: Any) -> None: ...
+    def get_status(self, task: Asked) -> None: ...
 
-    def execute_task(self, task: Any) -> None: ...
+    def execute_task(self, task: Asked) -> None: ...
 
-    def add_success(self, task: Any) -> None:
+    def add_success(self, task: Asked) -> None:
         self._done.add(task.name)
 
-    def skip_uptodate(self, task: Any) -> None:
+    def skip_uptodate(self, task: Asked) -> None:
         self._done.add(task.name)
 
-    def skip_ignore(self, task: Any) -> None: ...
+    def skip_ignore(self, task: Asked) -> None: ...
 
-    def teardown_task(self, task: Any) -> None: ...
+    def teardown_task(self, task: Asked) -> None: ...
 
 
-CONFIG: Mapping[str, Any] = {"backend": "sqlite3", "dep_file": ":memory:", "reporter": Reporter, "verbosity": 2, "default_tasks": ["build"]}
+CONFIG: Mapping[str, object] = {"backend": "sqlite3", "dep_file": ":memory:", "reporter": Reporter, "verbosity": 2, "default_tasks": ["build"]}
 """No database: the receipts beside the files, written as each task ends, say which stages are up to date."""
 
 

@@ -62,11 +62,11 @@ def explain_answer(job: Job) -> str:
     return explanation_text(found, True, shutil.get_terminal_size().columns).rstrip()
 
 
-def _json(text: Path) -> dict[str, Any]:
+def _json(text: Path) -> Mapping[str, Any]:
     """The JSON beside a text."""
     from toolchain.tasks.actions.paths import read_result
 
-    found: dict[str, Any] = read_result(text.with_suffix(".json"), json.loads)
+    found: Mapping[str, Any] = read_result(text.with_suffix(".json"), json.loads)
     return found
 
 
@@ -142,7 +142,11 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
 )
 
 
-def tasks_of(plan: Plan, claims: Claims) -> Iterator[dict[str, Any]]:
+Task = Mapping[str, object]
+"""A task as doit reads it."""
+
+
+def tasks_of(plan: Plan, claims: Claims) -> Iterator[Task]:
     """A task for each stage; the command that a stage has no name for ends with it. claims: of the folders to build in."""
     known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
     docs = {**known, **TASKS}
@@ -154,7 +158,7 @@ def tasks_of(plan: Plan, claims: Claims) -> Iterator[dict[str, Any]]:
             yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
 
 
-def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> dict[str, Any]:
+def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> Task:
     """Cleaning it takes away all that was made of the model: whatever is not a part of it was made from it."""
     meta = {ANSWER: partial(answer_of, command.answer, last)}
     return {
@@ -178,13 +182,13 @@ def _key(step: Step) -> str:
     return f"{step.job.label}:{step.job.machines}"
 
 
-def _task(step: Step, claims: Claims) -> dict[str, Any]:
+def _task(step: Step, claims: Claims) -> Task:
     stage, _, name = name_of(step).partition(":")
     command = COMMANDS.get(stage)
     return {
         "basename": stage,
         "name": name,
-        "actions": [(_action(step, claims), [])],
+        "actions": [(_action(step, claims), list[object]())],
         "uptodate": [_current(step)],
         "task_dep": [name_of(before) for before in step.before],
         "doc": TASKS.get(stage, step.stage.doc),

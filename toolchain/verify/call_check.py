@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape, get_tensor, put_tensor
 from toolchain.codegen.c99 import c99_code
@@ -19,13 +17,13 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.region import Bound, Region, Slice
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
 from toolchain.verify.kernel_check import TRIES, KernelChecked, operations_for
 
-Array = NDArray[Any]
 ROOM = 5
 """Channels that a wider tensor has more than the one in it, at most."""
 

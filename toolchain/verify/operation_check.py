@@ -48,7 +48,7 @@ class Case:
     operands: Mapping[str, Any]
 
     @property
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self) -> dict[str, int | tuple[int, ...]]:
         """As an ONNX call has them."""
         found = {each.name: tuple(self.numbers[number] for number in each.numbers) for each in self.kind.attributes}
         return {each.name: found[each.name][0] if each.single else found[each.name] for each in self.kind.attributes}
@@ -180,7 +180,7 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
     """The integer body and the reference in some machine's arithmetic."""
     kind, numerics = case.kind, _numerics(number, rng)
     leaky = kind.scaled and kind.activates and bool(rng.integers(2))
-    ends: dict[str, Any] = {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, -127, 0])), "high": int(rng.choice([127, 48]))}
+    ends: dict[str, int | float] = {"shift": int(rng.integers(0, 12)), "low": int(rng.choice([-128, -127, 0])), "high": int(rng.choice([127, 48]))}
     ends |= {"multiplier": int(rng.integers(1, 1 << 16)), "scale": float(np.float32(rng.random()))}
     ends |= {name: int(rng.integers(numerics.activation.low, numerics.activation.high + 1)) for name in zero_names(kind, numerics)}
     ends |= {"slope": 26, "slope_shift": 8, "bias_shift": int(rng.integers(0, 4)), "unit": 1 << int(rng.integers(0, 9))}

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 from onnx.backend.test.case import node
+from onnx.backend.test.case.test_case import TestCase
 
 from toolchain.codegen.c99 import c99_graph_code
 from toolchain.codegen.generator import RegionCode
@@ -25,6 +25,7 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.kernels.operator_calls import load_operator_calls
 from toolchain.schedule.operator_numbers import STANDARD
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import described, fail
 from toolchain.spec.model import Machine
 from toolchain.verify.compare import distance, distant, told_difference
@@ -37,16 +38,16 @@ def case_modules() -> list[str]:
 
 
 @functools.cache
-def all_cases() -> Sequence[Any]:
+def all_cases() -> Sequence[TestCase]:
     """The cases of all modules, which make them when they are imported: ten seconds, as onnx computes every result."""
     with _quiet():
         return tuple(_usable(node.collect_testcases("")))
 
 
 @functools.cache
-def cases_in(module: str) -> Sequence[Any]:
+def cases_in(module: str) -> Sequence[TestCase]:
     """The cases of one module; where it was imported before, those whose names begin with its own."""
-    made: list[Any] = node._NodeTestCases  # type: ignore[reportPrivateUsage]
+    made: list[TestCase] = node._NodeTestCases  # type: ignore[reportPrivateUsage]
     name, before = f"{node.__name__}.{module}", len(made)
     if name in sys.modules:
         return tuple(case for case in _usable(made) if case.name.startswith(f"test_{module.rpartition('.')[2]}"))
@@ -55,7 +56,7 @@ def cases_in(module: str) -> Sequence[Any]:
     return tuple(_usable(made[before:]))
 
 
-def _usable(cases: Iterable[Any]) -> Iterator[Any]:
+def _usable(cases: Iterable[TestCase]) -> Iterator[TestCase]:
     """Cases that hold their model and their data."""
     return (case for case in cases if case.model and case.data_sets)
 
@@ -66,9 +67,6 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
-
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,9 @@ def cases_of(operator: str) -> list[_Case]:
     return [found for case in all_cases() if (found := _case(case, operator)) is not None]
 
 
-def _case(case: Any, operator: str) -> _Case | None:
+def _case(case: TestCase, operator: str) -> _Case | None:
+    if case.model is None or not case.data_sets:
+        return None
     graph = case.model.graph
     if len(graph.node) != 1 or graph.node[0].op_type != operator or graph.node[0].domain not in ONNX_DOMAINS:
         return None

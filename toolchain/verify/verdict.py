@@ -9,7 +9,7 @@ from typing import Any
 from toolchain.accuracy.closeness import Closeness
 from toolchain.accuracy.errors import TensorError
 from toolchain.spec.errors import one_line
-from toolchain.spec.typed_json import from_json
+from toolchain.spec.typed_json import Tree, from_json
 
 Coordinates = tuple[int, ...]
 
@@ -180,7 +180,7 @@ SHOWN = 5
 WORST = 3
 
 
-def verdict_data(verdict: ModelVerdict) -> dict[str, Any]:
+def verdict_data(verdict: ModelVerdict) -> dict[str, Tree]:
     """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
     errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
     return {"exact": verdict.exact, "right": verdict.right, "allowed": verdict.allowed, **asdict(verdict), "errors": errors}

@@ -7,7 +7,6 @@ factor are gathered and laid out as a matrix.
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +59,12 @@ class Operand:
         kind = access.view.element.scalar
         self.magnitude = max(-kind.low, kind.high)
 
-    def one(self, f: Frame, at: int, dtype: type[Any]) -> Array:
+    def one(self, f: Frame, at: int, dtype: type[np.generic]) -> Array:
         """The element at a position as a matrix [kept lanes, summed lanes]."""
         row = self.read(f, at)
         return (row if self.order is None else row[self.order]).reshape(self.lanes, self.summed).astype(dtype)
 
-    def pack(self, f: Frame, places: Positions, dtype: type[Any]) -> Array:
+    def pack(self, f: Frame, places: Positions, dtype: type[np.generic]) -> Array:
         """[batch, rows * kept lanes, sum * summed lanes], zero where no iteration takes part."""
         batch, count, length = places.at.shape
         rows = self._gathered(f, places, dtype)
@@ -77,7 +76,7 @@ class Operand:
         packed[...] = rows.reshape(batch, count, length, self.lanes, self.summed).swapaxes(2, 3)
         return packed.reshape(batch, count * self.lanes, -1)
 
-    def _gathered(self, f: Frame, places: Positions, dtype: type[Any]) -> Array:
+    def _gathered(self, f: Frame, places: Positions, dtype: type[np.generic]) -> Array:
         """The rows, kept lanes first; elements used often are converted once, before they are gathered."""
         if 2 * (places.high - places.low) < places.at.size:
             rows = self.read(f, np.arange(places.low, places.high))
@@ -157,7 +156,7 @@ class Product:
         self.axes, self.keys, self.needs = data.axes, data.scalars.keys, data.scalars.needs.all
         self.a, self.b = Operand(data, a, over), Operand(data, b, over)
         self.largest = self.a.magnitude * self.b.magnitude
-        self.dtype: type[Any] = np.float32 if self.largest << 6 <= 1 << 24 else np.float64
+        self.dtype: type[np.generic] = np.float32 if self.largest << 6 <= 1 << 24 else np.float64
         self.longest = (1 << (24 if self.dtype is np.float32 else 53)) // self.largest
         self.shape = self.axes.lane_shape((*self.a.kept, *self.b.kept))
         self.lanes = [tuple(self.axes.lane_extents[self.axes.lanes.index(n)] for n in side.kept) for side in (self.a, self.b)]

@@ -102,7 +102,7 @@ class Frame:
         self.times: list[Value] = [0] * (axes.loops + 1)
         self.transaction: Transaction | None = None
         self.recorder: Recorder | None = None
-        self.memo: dict[int, Any] | None = None
+        self.memo: dict[int, Value] | None = None
 
     def snapshot(self) -> "Frame":
         """The frame as it is, with a memo of its own; temporaries are shared."""

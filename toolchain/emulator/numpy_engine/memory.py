@@ -7,11 +7,11 @@ equal it gives the same again. Programs repeat themselves tile after tile, and a
 import itertools
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.frame import Frame
+from toolchain.emulator.numpy_engine.frame import Frame, Value
 from toolchain.emulator.numpy_engine.session import Session
 from toolchain.emulator.numpy_engine.structure import Needs
 
@@ -27,9 +27,9 @@ KEYS = 4096
 MISSING = object()
 
 
-def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], Any]:
+def _taking(fields: tuple[int, ...]) -> Callable[[tuple[int, ...]], object]:
     """The function that picks these fields."""
-    return cast("Any", itemgetter(*fields)) if fields else lambda _: ()
+    return cast("Callable[..., object]", itemgetter(*fields)) if fields else lambda _: ()
 
 
 class Kept:
@@ -37,11 +37,11 @@ class Kept:
 
     def __init__(self) -> None:
         self._elements = 0
-        self._tables: list[dict[int, Any]] = []
+        self._tables: list[dict[int, Value]] = []
 
-    def table(self) -> dict[int, Any]:
+    def table(self) -> dict[int, Value]:
         """A new place to keep things in, by key."""
-        found: dict[int, Any] = {}
+        found: dict[int, Value] = {}
         self._tables.append(found)
         return found
 
@@ -64,8 +64,8 @@ class Keys:
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
         self._needs: list[Needs] = []
-        self._known: list[dict[Any, int]] = []
-        self._take: list[Callable[[tuple[int, ...]], Any]] = []
+        self._known: list[dict[tuple[object, ...], int]] = []
+        self._take: list[Callable[[tuple[int, ...]], object]] = []
         self._numbers, self._sites = itertools.count(), itertools.count()
 
     def number(self, needs: Needs) -> int:
@@ -91,11 +91,11 @@ class Keys:
             found = known[values] = next(self._numbers)
         return found
 
-    def remember(self, needs: Needs, compute: Callable[[Frame], Any], size: Callable[[Any], int] = np.size) -> Callable[[Frame], Any]:
+    def remember(self, needs: Needs, compute: Callable[[Frame], Value], size: Callable[[Value], int] = np.size) -> Callable[[Frame], Value]:
         """The function, not computed again while its inputs are as they were. size: array elements that keeping a result takes."""
         recall, site = self._recalled(self.number(needs), compute, size), next(self._sites)
 
-        def remembered(f: Frame) -> Any:
+        def remembered(f: Frame) -> Value:
             memo = f.memo
             if memo is None:
                 return recall(f)
@@ -106,10 +106,10 @@ class Keys:
 
         return remembered
 
-    def _recalled(self, number: int, compute: Callable[[Frame], Any], size: Callable[[Any], int]) -> Callable[[Frame], Any]:
+    def _recalled(self, number: int, compute: Callable[[Frame], Value], size: Callable[[Value], int]) -> Callable[[Frame], Value]:
         known, kept, key_of = self.kept.table(), self.kept, self.key
 
-        def recall(f: Frame) -> Any:
+        def recall(f: Frame) -> Value:
             keys = f.keys
             if keys is None:
                 return compute(f)

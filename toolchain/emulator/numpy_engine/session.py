@@ -6,7 +6,6 @@ fields, in this run or in the next.
 """
 
 import itertools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +79,7 @@ class Layout:
     Compared by identity, so that looking an array up costs little.
     """
 
-    def __init__(self, memory: str, dtype: np.dtype[Any], step: int, row: int = 0) -> None:
+    def __init__(self, memory: str, dtype: np.dtype[np.generic], step: int, row: int = 0) -> None:
         self.memory, self.dtype, self.step, self.row = memory, dtype, step, row
 
     def array(self, flat: NDArray[np.uint8]) -> Array:

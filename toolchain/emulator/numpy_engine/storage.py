@@ -6,7 +6,6 @@ multiple of the element's size, else bytes.
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ def step_of(memory: Memory, view: View) -> int:
     return 1 if any(span % size for span in spans) else size
 
 
-def scalar_dtype(kind: ScalarType) -> np.dtype[Any]:
+def scalar_dtype(kind: ScalarType) -> np.dtype[np.generic]:
     """How numpy names a stored scalar."""
     return np.dtype(f"<{'i' if kind.signed else 'u'}{kind.bits // 8}")
 
@@ -54,7 +53,7 @@ class Storage:
         step = step_of(self.machine.memory[view.memory], view)
         return Layout(view.memory, scalar_dtype(view.element.scalar), step)
 
-    def reader(self, view: View, dtype: np.dtype[Any]) -> Reader:
+    def reader(self, view: View, dtype: np.dtype[np.generic]) -> Reader:
         """A function that reads elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
         step, name = step_of(memory, view), view.memory

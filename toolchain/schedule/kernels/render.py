@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from toolchain.schedule.sandbox.environment import names_of, render
 
@@ -15,9 +14,9 @@ class Renderer:
     """Renders each template once for the names that it uses: many tiles differ in names that a template does not use."""
 
     used: dict[tuple[Path, str], tuple[str, ...]] = field(default_factory=dict[tuple[Path, str], tuple[str, ...]])
-    made: dict[tuple[Any, ...], tuple[str, ...]] = field(default_factory=dict[tuple[Any, ...], tuple[str, ...]])
+    made: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict[tuple[object, ...], tuple[str, ...]])
 
-    def lines(self, folder: Path, name: str, scope: Mapping[str, Any]) -> tuple[str, ...]:
+    def lines(self, folder: Path, name: str, scope: Mapping[str, object]) -> tuple[str, ...]:
         """The lines that are not blank, each with its end. Raises UserError E1005 as `render` does."""
         if (folder, name) not in self.used:
             self.used[folder, name] = tuple(sorted(template_names(folder, name)[0]))

@@ -2,20 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.packing import Packing, open_names, view_packing
 from toolchain.schedule.kernels.kernel import Tensor
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Array, Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Choose, Expr, Index, Name, rewrite, walk
 from toolchain.spec.model import Machine
-
-Array = NDArray[Any]
 
 
 def tensor_packing(machine: Machine, tensor: Tensor, numbers: Mapping[str, int]) -> Packing:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import Call
@@ -13,10 +12,10 @@ from toolchain.operations.kind import ENDING, UNIT
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.operations.ways import candidates
+from toolchain.spec.arrays import Array
 from toolchain.spec.reasons import Why, refuse
 
 NO_PADS = (0, 0, 0, 0)
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

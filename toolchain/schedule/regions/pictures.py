@@ -1,10 +1,8 @@
 """The integer graph as the machine sees it: every tensor a picture [batch, channels, height, width], padding and placement resolved."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import BOUNDARY, read_call
@@ -14,6 +12,7 @@ from toolchain.operations import operation
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.schedule.regions.lowering import NO_PADS
+from toolchain.spec.arrays import Array
 from toolchain.spec.reasons import Why, refuse
 
 
@@ -83,7 +82,7 @@ def shuffle_after(node: ir.Node, kinds: Kinds) -> ir.Node | None:
     return users[0] if single and is_call(users[0], "shuffle") else None
 
 
-def array_of(value: ir.Value) -> NDArray[Any]:
+def array_of(value: ir.Value) -> Array:
     """The values of a constant operand."""
     assert value.const_value is not None
     return value.const_value.numpy()

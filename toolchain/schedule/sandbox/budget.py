@@ -5,7 +5,7 @@ Whatever a template makes is charged: turns of loops, calls, characters of texts
 
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from jinja2.exceptions import SecurityError
 
@@ -52,13 +52,13 @@ def deeper(calls: int) -> None:
         raise SecurityError(f"it calls macros more than {DEPTH} deep")
 
 
-def size_of(value: Any) -> int:
+def size_of(value: object) -> int:
     """Units that a value is worth."""
     if isinstance(value, int):
         return 1 + (value.bit_length() >> 6)
     return 1 + len(value) if is_sized(value) else 1
 
 
-def is_sized(value: Any) -> TypeGuard[str | list[Any] | tuple[Any, ...] | dict[Any, Any] | range]:
+def is_sized(value: object) -> TypeGuard[str | list[object] | tuple[object, ...] | dict[object, object] | range]:
     """Whether it is one of the kinds that hold several; templates have no others."""
     return isinstance(value, str | list | tuple | dict | range)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import cast
 
 import jinja2
 from jinja2 import meta, nodes
@@ -42,7 +42,7 @@ _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, Looku
 """Exceptions that Jinja and Python raise for a template's own mistakes."""
 
 
-def render(folder: Path, name: str, scope: Mapping[str, Any]) -> str:
+def render(folder: Path, name: str, scope: Mapping[str, object]) -> str:
     """The text that a template of the folder writes for these names. Raises UserError E1005 with its line, E0330 for one that is too large."""
     before = begin()
     try:
@@ -78,7 +78,7 @@ def _environment(folder: Path) -> "_Sandbox":
     return made
 
 
-def _shown(_: Context, value: Any) -> str:
+def _shown(_: Context, value: object) -> str:
     """The text of a value. Jinja would do constants while it compiles, if this took no context."""
     text = str(value) if type(value) is int else printed(value)
     spend(len(text))
@@ -127,7 +127,7 @@ class _Sandbox(SandboxedEnvironment):
                 raise jinja2.TemplateSyntaxError("a number of more than 1000 digits", number, filename=filename)
         return checked_tree(super()._parse(source, name, filename), self, filename or "")
 
-    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         if not super().is_safe_attribute(obj, attr, value):
             return False
         known = (
@@ -137,10 +137,10 @@ class _Sandbox(SandboxedEnvironment):
         )
         return known or not callable(value)
 
-    def getattr(self, obj: Any, attribute: str) -> Any:
+    def getattr(self, obj: object, attribute: str) -> object:
         """As in Jinja, whose own way to an entry of a mapping or to a macro of another template is several times as long."""
         if isinstance(obj, dict) and not hasattr(dict, attribute):
-            entries = cast(dict[str, Any], obj)
+            entries = cast(dict[str, object], obj)
             if attribute in entries:
                 return entries[attribute]
         if isinstance(obj, TemplateModule) and not attribute.startswith("_"):
@@ -149,13 +149,13 @@ class _Sandbox(SandboxedEnvironment):
                 return found
         return super().getattr(obj, attribute)
 
-    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+    def wrap_str_format(self, value: object) -> Callable[..., str] | None:
         text = getattr(value, "__self__", None)
         if not isinstance(text, str) or getattr(value, "__name__", "") != "format":
             return None
         return lambda *values, **named: Formatter(self).vformat(text, values, named)
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:  # noqa: ARG002
         if type(left) is int and type(right) is int:  # most of all; the loop around it has paid
             if operator in "+%":
                 return left + right if operator == "+" else left % right
@@ -165,7 +165,7 @@ class _Sandbox(SandboxedEnvironment):
         spend(size_of(found))
         return found
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063  # as Jinja, for names that templates pass
+    def call(__self, __context: Context, __obj: Callable[..., object], *args: object, **kwargs: object) -> object:  # noqa: N805, PYI063  # as Jinja, for names that templates pass
         deeper(1)
         found = __context.call(__obj, *args, **kwargs)  # whatever can be named may be called; an error ends the rendering
         deeper(-1)

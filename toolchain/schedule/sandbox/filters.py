@@ -1,6 +1,6 @@
 """The filters, tests and functions of templates: Jinja's own that are pure, each charged for its arguments and its result."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import Any, cast
 
@@ -27,18 +27,18 @@ def charged(function: Function) -> Function:
     """The function, paid for; a result that it would make bit by bit it makes at once."""
 
     @wraps(function)  # keeps Jinja's mark of what is passed first
-    def run(*values: Any, **named: Any) -> Any:
+    def run(*values: object, **named: object) -> object:
         spend(sum(map(size_of, (*values, *named.values()))))
         found = function(*values, **named)
         if isinstance(found, Iterator):
-            found = list(cast(Iterator[Any], found))
+            found = list(cast(Iterator[object], found))
         spend(size_of(found))
         return found
 
     return run
 
 
-def joined(values: Any, between: Any = "", attribute: Any = None) -> str:
+def joined(values: Iterable[object], between: object = "", attribute: object = None) -> str:
     """The texts of values, one after the other."""
     if attribute is not None:
         raise TypeError("'join' takes no attribute here; use 'map' before it")
@@ -47,14 +47,14 @@ def joined(values: Any, between: Any = "", attribute: Any = None) -> str:
     return mark.join(texts)
 
 
-def replaced(text: Any, old: Any, new: Any, count: int = -1) -> str:
+def replaced(text: object, old: object, new: object, count: int = -1) -> str:
     """The text with `new` for `old`, at most `count` times."""
     whole, old, new = map(printed, (text, old, new))
     spend(len(whole) + whole.count(old) * len(new))
     return whole.replace(old, new, count)
 
 
-def indented(text: Any, width: int = 4, first: bool = False) -> str:
+def indented(text: object, width: int = 4, first: bool = False) -> str:
     """Every line but the first `width` columns further right; the first too where `first` says so."""
     if not 0 <= width <= WIDTH:
         raise SecurityError(f"an indentation of {width} columns; {WIDTH} at most")
@@ -63,7 +63,7 @@ def indented(text: Any, width: int = 4, first: bool = False) -> str:
     return "\n".join(" " * width + line if line and (first or number) else line for number, line in enumerate(lines))
 
 
-def total(values: Any, start: Any = 0) -> Any:
+def total(values: Iterable[Any], start: Any = 0) -> float:
     """The sum of numbers."""
     values = list(values)
     if not all(isinstance(value, int | float) for value in (start, *values)):
@@ -71,21 +71,21 @@ def total(values: Any, start: Any = 0) -> Any:
     return sum(values, start)
 
 
-def rounded(value: Any, digits: int = 0, method: str = "common") -> Any:
+def rounded(value: object, digits: int = 0, method: str = "common") -> object:
     """The number with so many digits after the point."""
     if not 0 <= digits <= 30:
         raise SecurityError(f"{digits} digits after the point; 30 at most")
     return JINJA["round"](value, digits, method)
 
 
-def formatted(text: Any, *values: Any, **named: Any) -> str:
+def formatted(text: object, *values: object, **named: object) -> str:
     """As Python's `text % values`."""
     if values and named:
         raise TypeError("'format' takes values by place or by name")
     return format_text(printed(text), named or values)
 
 
-def weighed(value: Any, weight: int = 1) -> Any:
+def weighed(value: object, weight: int = 1) -> object:
     """The value itself; a loop over it, or a look through it, costs `weight` for each entry."""
     if is_sized(value):
         spend((1 + len(value)) * weight)

@@ -11,7 +11,7 @@ from jinja2.sandbox import SandboxedFormatter
 
 from toolchain.schedule.sandbox.budget import is_sized, size_of, spend
 
-Values = tuple[Any, ...] | dict[str, Any]
+Values = tuple[object, ...] | dict[str, object]
 BITS = 4096
 """Limit of a number that a template makes."""
 WIDTH = 256
@@ -19,7 +19,7 @@ WIDTH = 256
 _FIELD = re.compile(r"%(?:\([^)]*\))?[-+ #0]*(\*|\d+)?(?:\.(\*|\d+))?")
 
 
-def printed(value: Any) -> str:
+def printed(value: object) -> str:
     """The text of a text or a number. Raises TypeError for a value that has none of its own: a list, a method, a macro."""
     if isinstance(value, str):
         return value
@@ -79,15 +79,15 @@ def checked_width(*sizes: str) -> None:
 class Formatter(SandboxedFormatter):
     """`str.format`, each field charged before the next."""
 
-    def convert_field(self, value: Any, conversion: Any) -> Any:
+    def convert_field(self, value: object, conversion: str | None) -> object:
         printed(value)
         return super().convert_field(value, conversion)
 
-    def format_field(self, value: Any, format_spec: str) -> str:
+    def format_field(self, value: object, format_spec: str) -> str:
         checked_width(*re.findall(r"\d+", format_spec))
         printed(value)
         found: str = super().format_field(value, format_spec)
         spend(size_of(found))
         return found
 
-    def check_unused_args(self, used_args: Any, args: Sequence[Any], kwargs: Any) -> None: ...
+    def check_unused_args(self, used_args: object, args: Sequence[object], kwargs: object) -> None: ...
