@@ -46,7 +46,7 @@ def test_inputs_are_what_must_be_fed(tmp_path: Path) -> None:
     [
         (["batch", 3], r"dimension 0 of the input 'x' \('batch'\); give it one, such as dim=batch:1"),
         ([None, 3], r"dimension 0 of the input 'x' \(unnamed\); give it one, such as dim=x.0:1"),
-        ([0, 3], r"dimension 0 of the input 'x' \(unnamed\)"),
+        ([0, 3], r"dimension 0 of the input 'x' \(0 in the file, which exporters write for an open size\)"),
         (["n", "n"], r"dimension 0 of the input 'x' \('n'\), dimension 1 of the input 'x' \('n'\)"),
     ],
 )
