@@ -159,7 +159,7 @@ def _body(graph: ir.Graph, layer: Layer, number: int, name: str, states: int) ->
 
 
 def _step_attributes(layer: Layer, number: int) -> dict[str, ir.Attr]:
-    """Those of the layer for one direction, which the loop takes."""
+    """The layer's attributes for one direction, which the loop takes."""
     found = {name: attribute for name, attribute in layer.node.attributes.items() if name not in ("direction", "layout")}
     if "activations" in found and layer.sizes.directions > 1:
         names = found["activations"].as_strings()

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.calibration.statistics import groups_of
 from toolchain.graph.integers.calls import BOUNDARY, REAL_CHANNELS, Call, read_call
 from toolchain.graph.integers.functions import is_integer, kind_of
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, integer, known_shape, shape_of
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, known_shape, shape_of
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Device
@@ -33,10 +34,22 @@ def align_joins(model: ir.Model, devices: Sequence[Device], kinds: Kinds) -> Non
     The tensors keep their names; those with more channels say in their metadata where the real ones stand. Host operators and the graph's outputs
     never see them: a join that any of those reads stays as it is.
     """
-    for device in devices:
-        if 1 < device.block <= WIDEST:
-            _Aligner(model, device, kinds).align()
-    drop_unused_constants(model.graph)
+    moved = [each.align() for each in _aligners(model, devices, kinds)]
+    if any(moved):
+        drop_unused_constants(model.graph)
+
+
+def with_aligned_joins(model: ir.Model, devices: Sequence[Device], kinds: Kinds) -> ir.Model:
+    """A copy whose joins are aligned; the model itself where none is crooked."""
+    if not any(each.crooked for each in _aligners(model, devices, kinds)):
+        return model
+    copy = model.clone()
+    align_joins(copy, devices, kinds)
+    return copy
+
+
+def _aligners(model: ir.Model, devices: Sequence[Device], kinds: Kinds) -> "list[_Aligner]":
+    return [_Aligner(model, device, kinds) for device in devices if 1 < device.block <= WIDEST]
 
 
 @dataclass(frozen=True)
@@ -55,14 +68,20 @@ class _Aligner:
     kinds: Kinds
     calls: dict[ir.Node, Call | None] = field(default_factory=dict[ir.Node, "Call | None"])
 
-    def align(self) -> None:
-        """One join after the other, each with those that move on because of it."""
-        aligned = _Aligned(frozenset(), {}, self._crooked({}))
+    @property
+    def crooked(self) -> frozenset[ir.Node]:
+        """Joins of channels a part of which would begin within a block, as the graph stands."""
+        return self._crooked({})
+
+    def align(self) -> bool:
+        """One join after the other, each with those that move on because of it. Answers whether any moved."""
+        aligned = _Aligned(frozenset(), {}, self.crooked)
         for node in self.model.graph if aligned.crooked else ():
             if node in aligned.crooked:
                 aligned = self._with(aligned, node) or aligned
         for node in list(self.model.graph) if aligned.joins else ():
             self._rewrite(node, aligned.places)
+        return bool(aligned.joins)
 
     def _with(self, before: "_Aligned", node: ir.Node) -> "_Aligned | None":
         """With one more join aligned; None where that cannot be, or would leave another one crooked that was not."""
@@ -91,7 +110,7 @@ class _Aligner:
         found: set[ir.Node] = set()
         for node in self.model.graph:
             call = self._call(node)
-            if call is None or not self._joins(node) or not call.operation.placed or call.attributes.get("axis") != CHANNELS:
+            if call is None or not call.joins_channels or not call.operation.placed:
                 continue
             again = any(self._joins(user) for value in node.inputs if value is not None for user, _ in value.uses() if user is not node)
             sizes = [len(self._of(value, places)) for value in node.inputs]
@@ -118,12 +137,12 @@ class _Aligner:
         call = self._call(maker)
         if value is None or maker is None or call is None or _channels(value) == 0:
             return False
-        if _produces(maker, call.operation):
+        if _produces(maker, call):
             found.add(maker)
             return True
         if call.operation.meaning.join:
             return all(self._fill(each, found) for each in maker.inputs)
-        return _goes_through(maker, call.operation) and all(self._fill(each, found) for each in maker.inputs[: len(call.operation.data)])
+        return _goes_through(maker, call) and all(self._fill(each, found) for each in maker.inputs[: len(call.operation.data)])
 
     def _places(self, filled: Collection[ir.Node]) -> Mapping[ir.Value, Ints] | None:
         """By tensor with gaps, the real channel at each place, or GAP; None where something reads such a tensor and cannot."""
@@ -147,10 +166,10 @@ class _Aligner:
         """Whether a call takes in tensors with gaps: it joins them, hands each channel on, or has weights for each."""
         kind, values = call.operation, node.inputs[: len(call.data)]
         if kind.meaning.join:
-            return call.attributes.get("axis") == CHANNELS
+            return call.joins_channels
         if kind.name == "flatten":
             return True
-        if _goes_through(node, kind):
+        if _goes_through(node, call):
             wide = [value for value in values if _channels(value) == _channels(node.outputs[0])]
             found = [places.get(value) for value in wide if value is not None]
             first = found[0] if found else None
@@ -163,13 +182,13 @@ class _Aligner:
         if not _channels(result):
             return None
         if kind.meaning.join:
-            return _joined([self._of(value, places) for value in node.inputs])
+            return _joined([self._of(value, places) for value in node.inputs]) if call.joins_channels else None
         if kind.name == "flatten":
             return _flattened(self._of(node.inputs[0], places), shape_of(node.inputs[0]) if node.inputs[0] is not None else ())
         if filled:
             size = _channels(result)
             return np.concatenate([np.arange(size), np.full(-size % self.device.block, GAP)])
-        if _goes_through(node, kind):
+        if _goes_through(node, call):
             return next((places[value] for value in node.inputs if value is not None and value in places), None)
         return None
 
@@ -186,7 +205,7 @@ class _Aligner:
             shape = shape_of(result)
             result.shape = ir.Shape((*shape[:CHANNELS], len(made), *shape[CHANNELS + 1 :]))
             result.metadata_props[REAL_CHANNELS] = " ".join(map(str, np.flatnonzero(made != GAP)))
-        if made is not None and _groups(node) > 1:
+        if made is not None and groups_of(call) > 1:
             node.attributes[GROUP] = ir.AttrInt64(GROUP, len(made))
         axes = {} if read is None or made is read else {_taking(node, call, int(np.count_nonzero(read != GAP))): read}
         for number, value in enumerate(node.inputs):
@@ -214,22 +233,19 @@ def _channel(kind: OperationKind) -> str:
     return list(kind.result.axes)[CHANNELS] if len(kind.result.axes) > CHANNELS else ""
 
 
-def _groups(node: ir.Node) -> int:
-    """Groups of channels of a convolution; 1 for any other call."""
-    return integer(node, GROUP, 1)
-
-
-def _produces(node: ir.Node, kind: OperationKind) -> bool:
+def _produces(node: ir.Node, call: Call) -> bool:
     """Whether weights make each channel of the result, so that more of them are more filters."""
+    kind = call.operation
     weights = kind.operand.get(kind.weights)
-    return bool(kind.bias) and weights is not None and _channel(kind) in weights.axes and _groups(node) == 1 and not _goes_through(node, kind)
+    return bool(kind.bias) and weights is not None and _channel(kind) in weights.axes and groups_of(call) == 1 and not _goes_through(node, call)
 
 
-def _goes_through(node: ir.Node, kind: OperationKind) -> bool:
+def _goes_through(node: ir.Node, call: Call) -> bool:
     """Whether an element of the result depends on the same channel of every computed operand alone."""
+    kind = call.operation
     if kind.meaning.of is None or kind.meaning.stages or kind.meaning.join:
         return False
-    if (groups := _groups(node)) > 1:
+    if (groups := groups_of(call)) > 1:
         return groups == _channels(node.inputs[0]) == _channels(node.outputs[0])
     reads = [e for e in walk(kind.meaning.of) if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in kind.data]
     own = [e.index[CHANNELS] if len(e.index) > CHANNELS else None for e in reads]

@@ -88,12 +88,8 @@ def _takes(node: ir.Node, value: ir.Value, call: Call, kinds: Kinds) -> bool:
         return node.inputs[0] is value and _by_channels(node, call)
     output = node.outputs[0]
     inside = not output.is_graph_output() and all(is_candidate(reader) for reader, _ in output.uses())
-    through = (_is_join(call) or call.kind in POOLS) and not call.activation
+    through = (call.joins_channels or call.kind in POOLS) and not call.activation
     return through and inside and _divides(output, kinds)
-
-
-def _is_join(call: Call) -> bool:
-    return bool(call.operation.meaning.join) and call.attributes.get("axis") == 1
 
 
 def _by_channels(node: ir.Node, call: Call) -> bool:

@@ -37,7 +37,7 @@ def parts_of(node: ir.Node) -> list[str]:
 
 @dataclass(frozen=True)
 class _Product:
-    """Of the inputs of all steps, on the host in floating point. node: has the reasons. weights: [directions * gates * hidden, size]."""
+    """The product of the inputs of all steps, on the host in floating point. node: has the reasons. weights: [directions * gates * hidden, size]."""
 
     node: ir.Node
     rows: ir.Value
@@ -65,7 +65,7 @@ def join_as(model: ir.Model, partitioned: ir.Model) -> ir.Model:
 
 
 def _loops(graph: ir.Graph) -> dict[ir.Value, list[ir.Node]]:
-    """Those of each layer, by the products that they add."""
+    """The loops of each layer, by the products that they add."""
     loops: dict[ir.Value, list[ir.Node]] = {}
     for node in graph:
         if is_loop(node):

@@ -14,7 +14,7 @@ from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.rewrite import drop_unused_constants
 from toolchain.operations.ending import of_call
-from toolchain.passes.align_joins import align_joins
+from toolchain.passes.align_joins import align_joins, with_aligned_joins
 from toolchain.passes.budget import Costly, Trials, costly_calls, held_out
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.emit_integers import Emitter, drop_functions, float_constant, share_shifts, weights_of
@@ -75,8 +75,7 @@ class Quantize(Pass):
             floating = evened or Evened(model, table)
             trial = floating.model.clone()
             self._emit(trial, numerics, floating.table, choice, context)
-            asked = trial.clone()
-            align_joins(asked, context.devices, context.kinds)
+            asked = with_aligned_joins(trial, context.devices, context.kinds)
             placement = place_calls(list(asked.graph), context.devices, context.policy)
             refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
             if context.device is not None and refused:

@@ -64,7 +64,7 @@ def reshaped(graph: ir.Graph, value: ir.Value, size: tuple[int, ...], name: str,
 
 
 def _products(graph: ir.Graph, layer: Layer, rows: ir.Value) -> ir.Value:
-    """Of all steps and directions, with the bias of the inputs: [1, steps, directions * gates * hidden]."""
+    """The products of all steps and directions, with the bias of the inputs: [1, steps, directions * gates * hidden]."""
     name, sizes = f"{layer.node.name}.inputs", layer.sizes
     weights = np.ascontiguousarray(layer.weights.reshape(-1, sizes.size).T)
     made = [ir.node("MatMul", [rows, add_constant(graph, f"{name}.weights", weights)], name=fresh_name(graph, name), num_outputs=1)]

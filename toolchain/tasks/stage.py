@@ -200,7 +200,8 @@ Say = Callable[[str], None]
 
 _GRAPH = ("spec", "schemas", "operations", "graph", "passes")
 _MACHINE = (*_GRAPH, "isa", "analysis", "abi", "emulator", "timing", "templates", "schedule")
-_REPORT = (*_MACHINE, "codegen", "runtime", "verify", "report", "models", "accuracy")
+_RUNNING = (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy")
+_REPORT = (*_RUNNING, "report")
 
 STAGES = (
     Stage(
@@ -239,7 +240,7 @@ STAGES = (
         "accuracy",
         "how right the integers are on samples that did not calibrate them",
         "evaluate:measure_accuracy",
-        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        _RUNNING,
         GRAPH_LIBRARIES,
         after=("onnx", "graph"),
         untimed=True,
@@ -278,7 +279,7 @@ STAGES = (
         "infer",
         "what running the model's images gave",
         "evaluate:infer_model",
-        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        _RUNNING,
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),
         reads_model=True,
@@ -288,7 +289,7 @@ STAGES = (
         "verify",
         "the ladder from floating point to the reference engine, tensor by tensor",
         "evaluate:verify_built",
-        (*_MACHINE, "codegen", "runtime", "verify", "models", "accuracy"),
+        _RUNNING,
         GRAPH_LIBRARIES,
         after=("onnx", "graph", "bundle"),
         reads_model=True,

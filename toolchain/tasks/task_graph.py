@@ -96,7 +96,7 @@ def infer_answer(job: Job) -> str:
 
 
 def _exact(found: "Inference") -> str:
-    """Of a machine in floating point how near it is: `verify` judges that, sum by sum."""
+    """Whether outputs are equal; how near they are on a machine in floating point, which `verify` judges sum by sum."""
     if found.exact or found.distance is None:
         return f"  exact      the emulator is {'equal to' if found.exact else 'DIFFERENT FROM'} the integers in ONNX Runtime, in every output"
     return (

@@ -16,9 +16,8 @@ from toolchain.operations.library import builtin_kinds
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.kernel import KernelKey, Require, numbers_of
-from toolchain.schedule.kernels.kernel_file import load_kernels, parse_kernels, required_path
+from toolchain.schedule.kernels.kernel_file import kernel_source, load_kernels, parse_kernels, required_path, with_parts
 from toolchain.schedule.kernels.kernel_names import Seen
-from toolchain.schedule.kernels.kernel_parts import kernel_source, with_parts
 from toolchain.schedule.kernels.kernel_reader import KernelReader
 from toolchain.schedule.kernels.kernel_shapes import step_of_shape, with_words
 from toolchain.schedule.kernels.kernel_shared import read_shared

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, uniform
+from toolchain.emulator.numpy_engine.expressions import Expressions, in_range, is_array, is_int, select, uniform
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
 from toolchain.emulator.numpy_engine.memory import Keys
 from toolchain.emulator.numpy_engine.storage import Storage, step_of
@@ -105,18 +105,7 @@ class Addresses:
     def _elsewhere(self, level: str, expr: Expr) -> Run:
         count, value = next(x.count for x in self.machine.levels if x.name == level), self.scalar(expr)
 
-        def find(f: Frame) -> Value:
-            number = value(f)
-            wrong = np.asarray((number < 0) | (number >= count))
-            if not wrong.any():
-                return number
-            bad = wrong if f.mask is None else wrong & f.mask
-            if bad.any():
-                shown = int(np.broadcast_to(number, bad.shape)[bad][0])
-                raise f.fault("E0701", f"there is no {level} {shown}: there are {count}")
-            return 0 if is_int(number) else np.where(wrong, 0, number)
-
-        return find
+        return lambda f: in_range(f, value(f), count, lambda wrong: f.fault("E0701", f"there is no {level} {wrong}: there are {count}"))
 
 
 def outside(f: Frame, memory: Memory, view: View, *index: int) -> Exception:
@@ -137,13 +126,7 @@ def _redirect(f: Frame, memory: Memory, view: View, at: Value, wrong: Value, uni
 
 
 def _legal_bank(f: Frame, memory: Memory, view: View, number: Value) -> Value:
-    wrong = np.asarray((number < 0) | (number >= memory.banks))
-    if not wrong.any():
-        return number
-    bad = wrong if f.mask is None else wrong & f.mask
-    if bad.any():
-        raise outside(f, memory, view, int(np.broadcast_to(number, bad.shape)[bad][0]), 0)
-    return 0 if is_int(number) else np.where(wrong, 0, number)
+    return in_range(f, number, memory.banks, lambda wrong: outside(f, memory, view, wrong, 0))
 
 
 class Scalars(Expressions):

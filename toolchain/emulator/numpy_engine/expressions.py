@@ -25,6 +25,18 @@ def is_int(value: Value) -> bool:
     return value.__class__ is int
 
 
+def in_range(f: Frame, number: Value, count: int, error: Callable[[int], Exception]) -> Value:
+    """A scalar or data that must be from 0 to count - 1; 0 where it is not and no iteration takes part. Raises `error` of the first number outside in
+    an iteration that does."""
+    wrong = np.asarray((number < 0) | (number >= count))
+    if not wrong.any():
+        return number
+    bad = wrong if f.mask is None else wrong & f.mask
+    if bad.any():
+        raise error(int(np.broadcast_to(number, bad.shape)[bad][0]))
+    return 0 if is_int(number) else np.where(wrong, 0, number)
+
+
 def is_array(value: Value) -> bool:
     """Whether a value differs, or may differ, between iterations."""
     return isinstance(value, np.ndarray)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.emulator.numpy_engine.expressions import is_int, spread
+from toolchain.emulator.numpy_engine.expressions import in_range, is_int, spread
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
 from toolchain.emulator.numpy_engine.session import Layout
 from toolchain.isa.semantics import ir
@@ -206,14 +206,7 @@ class ChosenLanes:
         return self.order[number if not is_int(number) else np.full((1,) * len(self.axes.lanes), number)]
 
     def _legal(self, f: Frame, at: Value, extent: int) -> Value:
-        wrong = np.asarray((at < 0) | (at >= extent))
-        if not wrong.any():
-            return at
-        bad = wrong if f.mask is None else wrong & f.mask
-        if bad.any():
-            shown = int(np.broadcast_to(at, bad.shape)[bad][0])
-            raise f.fault("E0701", f"lane {shown} is outside '{self.access.view.name}', which has {extent}")
-        return 0 if is_int(at) else np.where(wrong, 0, at)
+        return in_range(f, at, extent, lambda lane: f.fault("E0701", f"lane {lane} is outside '{self.access.view.name}', which has {extent}"))
 
     def spread(self, f: Frame, rows: Rows) -> Value:
         """Rows as data."""

@@ -92,6 +92,11 @@ class Call:
         return self.inputs if self.operation.meaning.join else self.inputs[: len(self.operation.data)]
 
     @property
+    def joins_channels(self) -> bool:
+        """Whether it puts tensors side by side along the channels of pictures."""
+        return bool(self.operation.meaning.join) and self.attributes.get("axis") == 1
+
+    @property
     def extents(self) -> dict[str, int]:
         """The extents of the operands, where shapes are known."""
         operands = zip(self.operation.operands, self.shapes, strict=False)

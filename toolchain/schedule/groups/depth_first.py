@@ -86,7 +86,7 @@ def _cycles(timed: tuple[Grouping, float]) -> float:
 
 
 def _proposals(found: Grouping, ranges: Iterable[range]) -> Iterator[Proposal]:
-    """Those of the ranges whose operations are alone until now, as groups, where they can be."""
+    """Groups of the ranges whose operations are alone until now, where they can be groups."""
     taken = {index for proposal in found.chosen for index in proposal.group.operations}
     for members in ranges:
         if members.start >= 0 and members.stop <= len(found.base.problems) and taken.isdisjoint(members):

@@ -47,29 +47,18 @@ def synchronise(program: Program, state: State, moving: bool = False) -> Synchro
     registers. Signals and waits that name events stay as they are, and are fences: all before a signal is done when it
     is sent, all after a wait comes after it. Raises UserError E0520 where the machine cannot express a wait that is needed.
     """
-    found = sync_encoding(program.machine)
-    moving = moving and is_free(program)
-    plain, prints = _ordered(without_tokens(program, found), state, moving)
-    if not is_limited(program.machine):
-        return _quickest(plain, found) if moving else plain.synchronised(found)
-    if not is_reordered(program.machine):
+    found, limited = sync_encoding(program.machine), is_limited(program.machine)
+    moves = is_reordered(program.machine) if limited else moving and is_free(program)
+    plain, prints = _ordered(without_tokens(program, found), state, limited or moves)
+    if not moves:
         return plain.synchronised(found)
     work = find_work(plain.program, plain.runs, plain.provenance)
-    done = plain.reordered(found, work).synchronised(found)
-    turns = find_turns(prints, work.free)
-    if turns is None:
-        return done
-    tried = [done, plain.reordered(found, work, turns).synchronised(found)]
-    return min((replace(each, timeline=_timed(each.program, state)) for each in tried), key=_cycles)
-
-
-def _quickest(plain: "_Ordered", found: SyncEncoding) -> Synchronised:
-    """In its own order, or in that in which its instructions start where that is quicker by exact time."""
-    moved = plain.reordered(found, find_work(plain.program, plain.runs, plain.provenance))
-    if moved is plain:
-        return plain.synchronised(found)
-    done = [each.synchronised(found) for each in (plain, moved)]
-    return min((replace(each, timeline=_timed(each.program, plain.state)) for each in done), key=_cycles)
+    moved = plain.reordered(found, work)
+    turns = find_turns(prints, work.free) if limited else None
+    tried = [moved] if limited or moved is plain else [plain, moved]
+    tried += [] if turns is None else [plain.reordered(found, work, turns)]
+    done = [each.synchronised(found) for each in tried]
+    return min((replace(each, timeline=_timed(each.program, state)) for each in done), key=_cycles) if len(done) > 1 else done[0]
 
 
 @dataclass(frozen=True)
@@ -106,11 +95,11 @@ class _Ordered:
         return replace(done, source=np.append(self.order, ADDED)[done.source])
 
 
-def _ordered(plain: Program, state: State, moving: bool) -> tuple[_Ordered, Footprints]:
+def _ordered(plain: Program, state: State, clocked: bool) -> tuple[_Ordered, Footprints]:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     prints = footprints(plain, state, order, provenance)
-    taken = durations(plain, prints, provenance) if moving or is_limited(plain.machine) else None
+    taken = durations(plain, prints, provenance) if clocked else None
     return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
 
 

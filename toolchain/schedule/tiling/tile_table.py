@@ -32,7 +32,7 @@ class StepCosts:
     instructions: list[Ints]
 
     def taken(self, rows: Ints) -> "StepCosts":
-        """Of these tiles."""
+        """The costs of these tiles."""
         return StepCosts([{unit: cycles[rows] for unit, cycles in costs.items()} for costs in self.cycles], [n[rows] for n in self.instructions])
 
 
