@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _compare(commands.add_parser("compare", help="say what differs between builds, machines or schedules"))
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
@@ -182,6 +183,16 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
     variables.completer = complete_variable
     return command
+
+
+def _compare(compare: argparse.ArgumentParser) -> None:
+    form = "a build's folder (build/MACHINE/MODEL), report (.json) or bundle; a machine; or a region's schedule: all of one kind"
+    sides: Any = compare.add_argument("sides", metavar="A", nargs="+", help=form)
+    sides.completer = complete_machine
+    compare.add_argument("--json", metavar="FILE", help="write the comparison as data")
+    compare.add_argument("--html", metavar="FILE", help="write a page for a browser")
+    compare.add_argument("--fail-above", metavar="PERCENT", help="exit code 1 where time or accuracy is worse than A's by more than so many per cent")
+    compare.set_defaults(run="compare:compare")
 
 
 def _extract(extract: argparse.ArgumentParser) -> None:

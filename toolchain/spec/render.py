@@ -207,9 +207,14 @@ _Dumper.add_representer(str, _yaml_text)
 NOTHING = "(nothing)"
 
 
+def values_by_path(machine: Machine, without: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Every concrete value by its path, `memories.acc.depth`, in the order of the sections; long texts by line. without: keys to leave out."""
+    return dict(_leaves(render(machine, without), ""))
+
+
 def diff(one: Machine, other: Machine) -> tuple[str, ...]:
-    """Lines `path: a -> b` for every concrete value that differs, in the order of the sections; texts of many lines by line."""
-    left, right = dict(_leaves(render(one), "")), dict(_leaves(render(other), ""))
+    """Lines `path: a -> b` for every concrete value that differs."""
+    left, right = values_by_path(one), values_by_path(other)
     paths = dict.fromkeys([*left, *right])
     changed = (path for path in paths if left.get(path) != right.get(path))
     return tuple(f"{path}: {left.get(path, NOTHING)} -> {right.get(path, NOTHING)}" for path in changed)

@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from toolchain.accuracy.closeness import Closeness
@@ -189,19 +189,26 @@ def verdict_data(verdict: ModelVerdict) -> dict[str, Tree]:
 @dataclass(frozen=True)
 class Verified:
     """The part of a verdict that reports show. right, allowed: as in a verdict. tensors: how many were compared. noise: signal to noise in dB by
-    tensor, the worst first, None without noise."""
+    tensor, the worst first, None without noise. made: the same of the tensors that an operation makes, the worst of them, by operation."""
 
     right: bool
     tensors: int
     closeness: Closeness
     noise: tuple[tuple[str, float | None], ...]
     allowed: str = ""
+    made: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
 class _Noise:
     tensor: str
     sqnr: float | None
+
+
+@dataclass(frozen=True)
+class _Made:
+    tensor: str
+    after: str
 
 
 def read_verified(text: str) -> Verified:
@@ -211,7 +218,18 @@ def read_verified(text: str) -> Verified:
     tensors = sum(len(region["compared"]) for region in data["regions"])
     noise = tuple((row.tensor, row.sqnr) for row in found)
     right, allowed = from_json(bool, data["right"], "right"), from_json(str, data["allowed"], "allowed")
-    return Verified(right, tensors, from_json(Closeness, data["closeness"]), noise, allowed)
+    pairs = [from_json(_Made, {"tensor": row["tensor"], "after": row["after"]}) for region in data["regions"] for row in region["compared"]]
+    return Verified(right, tensors, from_json(Closeness, data["closeness"]), noise, allowed, _by_operation(pairs, dict(noise)))
+
+
+def _by_operation(pairs: Sequence[_Made], noise: Mapping[str, float | None]) -> dict[str, float]:
+    """A stored tensor has the name of the float one and its type behind a dot."""
+    found: dict[str, float] = {}
+    for each in pairs:
+        value = noise.get(each.tensor.rpartition(".")[0])
+        if each.after and value is not None:
+            found[each.after] = min(value, found.get(each.after, value))
+    return found
 
 
 def verdict_text(verdict: ModelVerdict, calibrated: str = "", warn: bool = True) -> str:

@@ -10,6 +10,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.graph.store import read_stage
 from toolchain.models.load import load_model
 from toolchain.passes.templates import templates_for
+from toolchain.report.comparison.machine_side import working_values
 from toolchain.report.costs import nodes_sheet, rows_sheet
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import costs_text, explanation_text
@@ -18,7 +19,7 @@ from toolchain.report.summary import Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 from toolchain.schedule.backend import load_backends
 from toolchain.spec.files import write_atomic
-from toolchain.spec.typed_json import to_json
+from toolchain.spec.typed_json import Tree, to_json
 from toolchain.tasks.actions.paths import (
     accuracy_file,
     bundle_file,
@@ -47,7 +48,12 @@ def make_summary(step: Step, say: Say) -> Made:
     """Writes the summary, the last text of a build. Raises UserError E11xx for a damaged bundle."""
     say("timing the bundle")
     summary = summarise_model(*built_of(step.job))
-    return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary)))
+    return Made(write_report(summary_file(step.job), summary_text(summary), summary_data(summary) | machines_data(step.job)))
+
+
+def machines_data(job: Job) -> dict[str, Tree]:
+    """Every value of each machine, so that comparisons know them when the machine's file has changed."""
+    return {"machines": {machine.name: working_values(machine) for machine in machines_of(job)}}
 
 
 def built_of(job: Job) -> tuple[Built, Path, Told]:
@@ -82,7 +88,8 @@ def make_report(step: Step, say: Say) -> Made:
     text = BETWEEN.join(part.rstrip() for part in parts)
     sheet = report_file(job).with_suffix(".csv")
     write_atomic(sheet, rows_sheet(summary.costs).encode())
-    written = [*write_report(report_file(job), text, summary_data(summary)), sheet]
+    data = summary_data(summary) | machines_data(job) | {"noise": {**verified.made}}
+    written = [*write_report(report_file(job), text, data), sheet]
     if job.variables.html:
         from toolchain.report.page import plan_line, report_page
 

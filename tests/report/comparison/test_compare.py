@@ -1,0 +1,64 @@
+"""Differences, changes and judgements of sides made by hand."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.report.comparison.sides import FIRST, OTHER
+from toolchain.report.comparison.compare import Comparison, change_percent, comparison_data, worsened
+from toolchain.report.comparison.side import BUILD, LESS, MORE, Figure, Part, Side
+
+BOTH = Comparison((FIRST, OTHER))
+
+
+def test_only_differing_keys_are_told_and_parts_match_by_name() -> None:
+    assert BOTH.machine == {"params.SIZE": ("4", "8")}
+    assert BOTH.schedule == {"r.conv.tile.oh": ("4", "8")}
+    assert list(BOTH.parts) == ["conv", "add", "pool"]
+    assert (BOTH.parts["add"][1], BOTH.parts["pool"][0]) == (None, None)
+    assert BOTH.letters == ("A", "B")
+
+
+def test_schedules_differ_only_where_every_side_has_one() -> None:
+    assert Comparison((FIRST, Side("c", BUILD, ""))).schedule == {}
+
+
+def test_a_name_that_stands_twice_matches_by_its_count() -> None:
+    twice = Side("c", BUILD, "", parts=(Part("conv", "conv2d", 1.0), Part("conv", "conv2d", 2.0)))
+    found = Comparison((twice, twice)).parts
+    assert {name: [part and part.cycles for part in row] for name, row in found.items()} == {"conv": [1.0, 1.0], "conv (2)": [2.0, 2.0]}
+
+
+@pytest.mark.parametrize(("percent", "told"), [(49.9, ["'machine' is 50 % worse in B than in A"]), (50.0, [])])
+def test_what_got_worse_is_judged_by_its_limit_and_bytes_never(percent: float, told: list[str]) -> None:
+    assert list(worsened(BOTH, percent)) == told
+
+
+def test_accuracy_that_falls_is_worse_and_a_missing_figure_too() -> None:
+    back = Comparison((OTHER, FIRST, Side("c", BUILD, "")))
+    assert list(worsened(back, 1.0)) == ["C says nothing of 'machine'", "'accuracy' is 1.1 % worse in B than in A", "C says nothing of 'accuracy'"]
+
+
+@given(st.floats(0.001, 1e6), st.floats(0.0, 1e6), st.sampled_from([LESS, MORE]))
+def test_a_figure_is_worse_in_one_direction_alone(first: float, other: float, better: int) -> None:
+    sides = [Side("s", BUILD, "", figures={"f": Figure(value, "", better, judged=True)}) for value in (first, other)]
+    there, back = (list(worsened(Comparison(pair), 0.0)) for pair in ((sides[0], sides[1]), (sides[1], sides[0])))
+    assert bool(there) == ((other < first) if better == MORE else (other > first))
+    assert not (there and back)
+
+
+def test_a_change_from_zero_has_no_share() -> None:
+    assert change_percent(0.0, 1.0) is None
+    assert change_percent(0.0, 0.0) == 0.0
+    assert change_percent(4.0, 5.0) == 25.0
+    worse = Comparison(tuple(Side("s", BUILD, "", figures={"f": Figure(value, "", LESS, judged=True)}) for value in (0.0, 1.0)))
+    assert list(worsened(worse, 99.0)) == ["'f' is worse in B than in A"]
+
+
+def test_the_data_is_json() -> None:
+    data = json.loads(json.dumps(comparison_data(BOTH), allow_nan=False))
+    assert data["figures"]["machine"][1] == {"value": 3.0, "unit": "ms", "better": LESS, "judged": True}
+    assert data["operations"]["pool"][0] is None
+    assert data["sides"][1] == {"name": "b<i>", "kind": "build", "title": "net on toy"}

@@ -1,0 +1,1 @@
+"""Builds, machines and schedules side by side."""
