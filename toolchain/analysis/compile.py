@@ -24,6 +24,8 @@ LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("L
 """The context that is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
+EXACT = ("-ffp-contract=off",)
+"""Stands behind a user's own flags: results of floating formats must not depend on them."""
 PATIENCE = 300
 """Seconds until a compiler counts as hanging."""
 SOURCE = "source.c"
@@ -169,7 +171,7 @@ def _build(path: str, flags: tuple[str, ...], files: Files, last: tuple[str, ...
         for name, content in files:
             (Path(work) / name).write_text(content)
         made, named = Path(work) / "made", {name: str(Path(work) / name) for name, _ in files}
-        words = _compile([path, *FLAGS, *flags, "-o", str(made), *(named.get(word, word) for word in last)])
+        words = _compile([path, *FLAGS, *flags, *EXACT, "-o", str(made), *(named.get(word, word) for word in last)])
         if words is not None or not made.is_file():
             raise fail("E0710", f"{path} refused generated code", hint=WITHOUT, more=(words or "it made no library").rstrip())
         seal = Path(work) / "seal"

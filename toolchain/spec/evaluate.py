@@ -175,7 +175,10 @@ def unknown(expr: Expr, names: Mapping[str, object]) -> Exception:
     return fail("E0121", "this is not allowed in a constant expression", expr.span)
 
 
-BUILT_IN = ("dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor")
+BUILT_IN = (
+    "dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor",
+    "round_truncate", "minimum", "maximum", "minimum_number", "maximum_number", "is_nan", "from_bits", "to_bits", "f32",
+)  # fmt: skip
 """Functions of the semantics language beside FUNCTIONS."""
 
 RESERVED = frozenset({*FUNCTIONS, *BUILT_IN, "range", "fields", "reads", "writes"})

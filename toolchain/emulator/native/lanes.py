@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from toolchain.emulator.native.floating import floating
 from toolchain.emulator.native.function import Function, c_type, straddles
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, wrapped
 from toolchain.isa.semantics import ir
@@ -139,6 +140,8 @@ class LaneWriter(CWriter):
                 return CValue(f"(int32_t)l_{name}", Interval(0, self.sheet.function.semantics.lanes[name] - 1), 32)
             case ir.Reduce():
                 return self._reduce(e)
+            case ir.Float() | ir.ToFloat() | ir.ToInteger():
+                return floating(e, [self.value(part) for part in ex.children(e)])
             case _:
                 return super()._value(e)
 

@@ -19,7 +19,7 @@ from toolchain.isa.semantics.contraction import Contraction, find_contractions
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.traverse import statements
+from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec.model import Machine, View
 
 
@@ -105,8 +105,15 @@ def _engine_source(key: _Identity) -> str:
         zeros=(largest + 127) // 64 * 64,
         functions=functions,
         tables=products.tables(),
+        floats=any(_floats(found) for found in semantics.values()),
         most_iterations=f"{MOST_ITERATIONS}.0",
     )
+
+
+def _floats(semantics: ir.Semantics) -> bool:
+    """Whether an instruction computes with floating values."""
+    parts = (e for stmt in statements(semantics.body) for part in expressions(stmt) for e in nodes(part))
+    return any(isinstance(e, ir.Float | ir.ToFloat | ir.ToInteger) for e in parts)
 
 
 def instruction_lines(machine: Machine, semantics: ir.Semantics, number: int, products: Products) -> list[str]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from toolchain.emulator.numpy_engine.addresses import Address, Scalars
 from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, where, wide
+from toolchain.emulator.numpy_engine.floating import floating
 from toolchain.emulator.numpy_engine.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.numpy_engine.storage import ChosenLanes, Reader, WholeLanes, is_whole, scalar_dtype
 from toolchain.isa.semantics import ir
@@ -93,6 +94,8 @@ class Data(Expressions):
                 return lambda f: f.temps[at]
             case ir.Lane(name=name):
                 return self._position(name)
+            case ir.Float() | ir.ToFloat() | ir.ToInteger():
+                return floating(e, [self.value(part) for part in ex.children(e)])
             case ir.Reduce():
                 return self.product(e) or self._reduce(e)
             case _:

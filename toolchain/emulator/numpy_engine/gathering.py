@@ -12,6 +12,7 @@ from toolchain.emulator.numpy_engine.frame import Frame, Value
 from toolchain.emulator.numpy_engine.loops import Action
 from toolchain.emulator.numpy_engine.structure import Structure, gathering
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.floating import TRUTHS
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType
@@ -64,6 +65,10 @@ def fits(e: Expr, kind: ScalarType) -> bool:
         case ir.Load(access=access):
             stored = access.view.element.scalar
             return kind.low <= stored.low and stored.high <= kind.high
+        case ir.Float(op=op, type=source) if op not in TRUTHS and op != "to_bits":
+            return source == kind
+        case ir.ToFloat(type=target) | ir.ToInteger(type=target):
+            return kind.low <= target.low and target.high <= kind.high
         case _:
             return False
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.analysis.state import Element, State, locate, read_bytes, record_field, unpack, wrap
+from toolchain.emulator.reference.floating import operation
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex
@@ -72,10 +73,17 @@ def value_of(e: Expr) -> Value:
             return _round_shift(value_of(value), value_of(amount), rounding)
         case ir.Narrow():
             return _narrow(e)
+        case ir.Float() | ir.ToFloat() | ir.ToInteger():
+            return _floating(e)
         case ir.Reduce(op=op, value=value, over=over):
             return _reduce(op, value_of(value), over)
         case _:
             return _leaf(e)
+
+
+def _floating(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Value:
+    function, parts = operation(e), [value_of(v) for v in ex.children(e)]
+    return lambda frame: function([part(frame) for part in parts])
 
 
 def _logic(e: ex.Logic) -> Value:

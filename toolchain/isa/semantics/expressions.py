@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Bound, Scope, dotted, lane_names, make_access, require_place
+from toolchain.isa.semantics.floating import CALLS, Floating, within
 from toolchain.isa.semantics.text import Function
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.evaluate import BUILT_IN, FUNCTIONS
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Memory
-from toolchain.spec.model.types import scalar_of
+from toolchain.spec.model import Memory, ScalarType
+from toolchain.spec.model.types import FLOATS, FloatType, scalar_of
 
 REDUCTIONS = {"sum": "+", "reduce_max": "max", "reduce_min": "min"}
 MAX_TREE = 96
@@ -33,15 +34,23 @@ class Expressions:
     lanes: frozenset[str] = frozenset()
     sizes: dict[int, tuple[int, int, Expr]] = field(default_factory=dict[int, tuple[int, int, Expr]])
 
+    @property
+    def floating(self) -> Floating:
+        """The types of expressions, and operations on floating ones."""
+        return Floating(self.scope)
+
     def scalar(self, e: Expr, bound: Bound | None = None) -> Expr:
-        """An address, a bound or a condition. Raises UserError E0211 where tensor data takes part."""
-        return self.require_scalar(self.resolve(e, bound), e.span)
+        """An address, a bound or a condition. Raises UserError E0211 where tensor data takes part, E0226 for a floating value."""
+        return self.floating.integer(self.require_scalar(self.resolve(e, bound), e.span), e.span)
 
     def require_scalar(self, found: Expr, span: Span | None) -> Expr:
         """The resolved expression. Raises UserError E0211 where tensor data takes part."""
         for part in nodes(found):
             if isinstance(part, ir.Load | ir.Temp):
                 raise fail("E0211", "tensor data cannot decide an address, a bound or a branch", part.span or span)
+            if isinstance(part, ir.Float | ir.ToFloat | ir.ToInteger):
+                hint = "write it where the value is used, or keep it in a lane temporary"
+                raise fail("E0211", "floating arithmetic cannot decide an address, a bound or a branch", part.span or span, hint)
             if isinstance(part, ir.Lane):
                 raise _no_number(part.name, "a lane", part.span or span)
             if isinstance(part, ir.Reduce):
@@ -81,6 +90,8 @@ class Expressions:
                 return self._element(e, bound)
             case ex.Call():
                 return self._call(e, bound)
+            case ex.Binary() | ex.Unary() | ex.Compare() | ex.Logic() | ex.Choose():
+                return self.floating.lower(within(e, lambda inner: self._leaf(inner, bound)))
             case _:
                 return None
 
@@ -204,7 +215,7 @@ class Expressions:
         if rule and rule.type:
             self._arity(e, 1)
             low, high = rule.type.low if rule.low is None else rule.low, rule.type.high if rule.high is None else rule.high
-            return ir.Narrow(self.resolve(e.args[0], bound), rule.type, rule.overflow, low, high, span=e.span)
+            return ir.Narrow(self.floating.integer(self.resolve(e.args[0], bound), e.span), rule.type, rule.overflow, low, high, span=e.span)
         return self._built_in(name, e, bound)
 
     def _built_in(self, name: str, e: ex.Call, bound: Bound | None) -> Expr:
@@ -212,7 +223,19 @@ class Expressions:
             return self._round(e, name.removeprefix("round_"), bound)
         if name in ("wrap", "saturate"):
             return self._narrow(name, e, bound)
+        if name == "from_bits":
+            self._arity(e, 2)
+            return self.floating.from_bits(self.resolve(e.args[0], bound), self._type(e.args[1]), e.span)
         values = tuple(self.resolve(a, bound) for a in e.args)
+        if name in CALLS:
+            self._arity(e, CALLS[name])
+            return self.floating.call(name, values, e.span)
+        if name in FLOATS or name == "to_bits":
+            self._arity(e, 1)
+            return self.floating.to_format(values[0], FLOATS[name], e.span) if name in FLOATS else self.floating.to_bits(values[0], e.span)
+        if found := self.floating.plain(name, values, e.span):
+            self._arity(e, 1)
+            return found
         if name in ("min", "max") and values:
             return ir.Extreme(name, values, span=e.span)
         if name == "abs":
@@ -237,15 +260,23 @@ class Expressions:
 
     def _round(self, e: ex.Call, rounding: str, bound: Bound | None) -> Expr:
         self._arity(e, 2)
-        return ir.RoundShift(self.resolve(e.args[0], bound), self.resolve(e.args[1], bound), rounding, span=e.span)
+        value = self.resolve(e.args[0], bound)
+        if rounding == "truncate" or self.floating.type_of(value):
+            return self.floating.rounded(value, rounding, self._type(e.args[1]), e.span)
+        return ir.RoundShift(value, self.floating.integer(self.resolve(e.args[1], bound), e.span), rounding, span=e.span)
+
+    def _type(self, e: Expr) -> ScalarType:
+        return scalar_of(e, self.scope.machine.params, stored=False)
 
     def _narrow(self, overflow: str, e: ex.Call, bound: Bound | None) -> Expr:
         """`wrap(value, i8)`, `saturate(value, i8)`, `saturate(value, i8, low, high)`."""
         self._arity(e, 2 if overflow == "wrap" or len(e.args) < 3 else 4)
         value, of, *limits = list(e.args)
-        kind = scalar_of(of, self.scope.machine.params, stored=False)
+        kind = self._type(of)
+        if isinstance(kind, FloatType):
+            raise fail("E0226", f"an integer becomes {kind} by {kind}(x)", e.span)
         low, high = [_number(self.scalar(a, bound)) for a in limits] if limits else (kind.low, kind.high)
-        return ir.Narrow(self.resolve(value, bound), kind, overflow, low, high, span=e.span)
+        return ir.Narrow(self.floating.integer(self.resolve(value, bound), e.span), kind, overflow, low, high, span=e.span)
 
     def inline(self, e: ex.Call, bound: Bound | None, keep: Callable[[str, Expr], Expr] = lambda _, value: value) -> tuple[Expr, ...]:
         """The results of the called function; `keep` may give a local name a variable of its own. Raises UserError E0210, E0212."""

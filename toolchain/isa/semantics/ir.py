@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import ScalarType, View
+from toolchain.spec.model import FloatType, ScalarType, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,40 @@ class Extreme(Expr):
     values: tuple[Expr, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Float(Expr):
+    """An operation on floating values, each the signed integer that its bits spell; rounded to nearest even in `type`.
+
+    op: `add sub mul neg abs minimum maximum minimum_number maximum_number from_bits` give a value of `type`;
+    `lt le eq is_nan` give 0 or 1; `to_bits` gives the bits from 0 up. values: of `type`, for `from_bits` one integer.
+    """
+
+    op: str
+    type: FloatType
+    values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToFloat(Expr):
+    """An integer as the nearest value of `type`, ties to even."""
+
+    value: Expr
+    type: FloatType
+
+
+@dataclass(frozen=True, slots=True)
+class ToInteger(Expr):
+    """A value of `source` rounded (half_up, half_even, half_away, floor or truncate) and saturated into `type`; NaN gives 0."""
+
+    value: Expr
+    source: FloatType
+    rounding: str
+    type: ScalarType
+
+
 def is_lane_leaf(e: Expr) -> bool:
-    """Whether a leaf has a value of its own in every lane."""
-    return isinstance(e, Load | Temp | Lane)
+    """Whether a node counts as data: it has a value of its own in every lane, or is floating arithmetic."""
+    return isinstance(e, Load | Temp | Lane | Float | ToFloat | ToInteger)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr
+from toolchain.spec.model import FloatType, ScalarType
 from toolchain.spec.model.types import scalar_of
 
 LOOP = "a loop reads 'for i in range(n), j in range(m):'"
@@ -211,9 +212,12 @@ class Statements:
             if scope.taken(lane) or names.count(lane) > 1:
                 raise fail("E0205", f"the name '{lane}' is taken", self.locator.span(lanes), "loop, lane and local names must be new")
         declared = ir.TempType(scalar_of(kind, scope.machine.params), overflow, names)
+        if overflow != "error" and isinstance(declared.type, FloatType):
+            raise fail("E0226", f"{declared.type} has no range to pass", span, f"declare it {declared.type}")
         if scope.temps.get(name) != declared:
             scope.require_new(name, span)
-        right = lane_value(self.expressions.value(self.locator.convert(value), names), names, span)
+        right = self._fitted(self.expressions.value(self.locator.convert(value), names), declared.type, f"'{name}'", span)
+        right = lane_value(right, names, span)
         scope.temps[name] = declared
         scope.assign(name)
         return ir.SetTemp(name, names, right, False, span=span)
@@ -225,9 +229,17 @@ class Statements:
             raise fail("E0206", f"'{name}' has the lanes [{', '.join(names)}]", span, "a temporary is written with the names it was declared with")
         if accumulate:
             scope.require_assigned(name, span)
-        right = lane_value(self.expressions.value(value, names), names, span)
+        kind = scope.temps[name].type
+        right = self._fitted(self.expressions.value(value, names), kind, f"'{name}'", span)
+        if accumulate and isinstance(kind, FloatType):
+            right, accumulate = ir.Float("add", kind, (ir.Temp(name, names, span=span), right), span=span), False
+        right = lane_value(right, names, span)
         scope.assign(name)
         return ir.SetTemp(name, names, right, accumulate, span=span)
+
+    def _fitted(self, value: Expr, kind: ScalarType, place: str, span: Span) -> Expr:
+        """A value for a place of a type. Raises UserError E0226 where one is floating and the other is not."""
+        return self.expressions.floating.converted(value, kind, span, place)
 
     def _store(self, target: ex.Index, value: Expr, accumulate: bool, span: Span) -> ir.Stmt:
         access = make_access(self.scope, target, self.expressions.scalar, None)
@@ -239,4 +251,10 @@ class Statements:
         kept = [lane for lane in access.lanes if isinstance(lane, str)]
         if len(set(kept)) < len(kept):
             raise fail("E0206", "a lane is written once", span, "the lanes of an element that is written have different names")
+        kind = access.view.element.scalar
+        right = self._fitted(right, kind, f"'{access.view.name}'", span)
+        if accumulate and isinstance(kind, FloatType):
+            old = replace(access, number=len(self.scope.accesses))
+            self.scope.accesses.append(old)
+            right, accumulate = ir.Float("add", kind, (ir.Load(old, span=span), right), span=span), False
         return ir.Store(access, lane_value(right, kept, span), accumulate, span=span)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.floating import ARITHMETIC
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.render import unparse as unparse_expression
@@ -80,7 +81,29 @@ def _head(stmt: ir.For) -> str:
 
 def unparse(e: Expr) -> str:
     """The text of a resolved expression, with the brackets it needs and no others."""
-    return unparse_expression(e, _leaf)
+    return unparse_expression(ex.rewrite(e, _spelled), _leaf)
+
+
+OPERATORS = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
+
+
+def _spelled(e: Expr) -> Expr | None:
+    """Floating operations as they are written."""
+    match e:
+        case ir.Float(op=op, type=kind, values=values):
+            parts = tuple(ex.rewrite(value, _spelled) for value in values)
+            if op in OPERATORS:
+                node = ex.Binary if op in ARITHMETIC.values() else ex.Compare
+                return node(OPERATORS[op], *parts)
+            if op == "neg":
+                return ex.Unary("-", *parts)
+            return ex.Call(ex.Name(op), (*parts, ex.Name(str(kind))) if op == "from_bits" else parts)
+        case ir.ToFloat(value=value, type=kind):
+            return ex.Call(ex.Name(str(kind)), (ex.rewrite(value, _spelled),))
+        case ir.ToInteger(value=value, rounding=rounding, type=kind):
+            return ex.Call(ex.Name(f"round_{rounding}"), (ex.rewrite(value, _spelled), ex.Name(str(kind))))
+        case _:
+            return None
 
 
 def _leaf(e: Expr) -> str:

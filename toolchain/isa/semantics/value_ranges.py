@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.floating import TRUTHS
 from toolchain.isa.semantics.flow import Key
 from toolchain.isa.semantics.intervals import BITS, EVERYTHING, Interval, binary, call, compare, hull, inside, meet, pull
 from toolchain.isa.semantics.traverse import addresses, nodes
@@ -113,6 +114,11 @@ class Evaluator:
                 return (low, high if b[1] <= 0 else high + 1), (a, b)
             case ir.Narrow(value=value, type=kind, overflow=overflow, low=low, high=high):
                 return narrowed(self.bounds(value, known), (kind.low, kind.high) if overflow == "wrap" else (low, high), overflow), ()
+            case ir.Float(op=op, type=kind, values=values):
+                parts = tuple(self.bounds(value, known) for value in values)
+                return BITS if op in TRUTHS else (0, (1 << kind.bits) - 1) if op == "to_bits" else type_bounds(kind), parts
+            case ir.ToFloat(value=value, type=kind) | ir.ToInteger(value=value, type=kind):
+                return type_bounds(kind), (self.bounds(value, known),)
             case ir.Reduce(op=op, value=value, over=over):
                 return self._reduce(op, self.bounds(value, known), over), ()
             case ir.Load(access=access):

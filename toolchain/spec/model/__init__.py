@@ -19,7 +19,7 @@ from toolchain.spec.model.machine import Machine, Parameter
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Ports, Unit, View
 from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
-from toolchain.spec.model.types import ElementType, RecordField, ScalarType
+from toolchain.spec.model.types import ElementType, FloatType, RecordField, ScalarType
 
 __all__ = [
     "Constraint",
@@ -28,6 +28,7 @@ __all__ = [
     "ElementType",
     "Encoding",
     "Field",
+    "FloatType",
     "Host",
     "Illegal",
     "Instruction",

@@ -1,4 +1,4 @@
-"""The elements that addresses hold (scalars, arrays of scalars, records of bit fields) and their text: `i8`, `u(EXPR)`, `i8[BATCH, BLOCK]`."""
+"""The elements that addresses hold (scalars, arrays of scalars, records of bit fields) and their text: `i8`, `u(EXPR)`, `f32`, `i8[BATCH, BLOCK]`."""
 
 import math
 from collections.abc import Mapping
@@ -26,6 +26,52 @@ class ScalarType:
 
     def __str__(self) -> str:
         return f"{'i' if self.signed else 'u'}{self.bits}"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatType(ScalarType):
+    """A binary floating format. Everything that handles integers handles its values as the signed integers that their bits spell.
+
+    fraction: stored bits of the significand; the exponent has the others but the sign. infinities: IEEE 754's encoding; without
+    them only all ones is NaN, and the other codes of the largest exponent are numbers (OCP's E4M3).
+    """
+
+    name: str
+    fraction: int
+    infinities: bool = True
+
+    @property
+    def bias(self) -> int:
+        """The stored exponent of 1."""
+        return (1 << (self.bits - self.fraction - 2)) - 1
+
+    @property
+    def magnitude(self) -> int:
+        """A mask of all bits but the sign."""
+        return (1 << (self.bits - 1)) - 1
+
+    @property
+    def infinity(self) -> int:
+        """The bits of infinity, for a format that has it."""
+        return self.magnitude - (1 << self.fraction) + 1
+
+    @property
+    def nan(self) -> int:
+        """The bits of the one NaN that operations give: quiet and positive, no payload."""
+        return self.infinity | 1 << (self.fraction - 1) if self.infinities else self.magnitude
+
+    @property
+    def greatest(self) -> int:
+        """The bits of the greatest finite number."""
+        return (self.infinity if self.infinities else self.magnitude) - 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+F32 = FloatType(True, 32, "f32", 23)
+FLOATS = {kind.name: kind for kind in (F32,)}
+"""The floating formats, by the names of ml_dtypes without their length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +114,17 @@ MAX_LANES = 1 << 16
 
 def parse_scalar(text: str, names: Mapping[str, int], locate: Locate, stored: bool = True) -> ScalarType:
     """`i8`, `u(WIDTH)`. Raises UserError E0110 for anything else, or for a width that storage does not have."""
-    return scalar_of(parse_expr(text, locate), names, stored)
+    expr = parse_expr(text, locate)
+    if isinstance(expr, Name) and expr.id in FLOATS:
+        raise fail("E0110", f"an integer stands here, not {expr.id}", expr.span, "write i8, u16 or i(WIDTH); semantics read bits with from_bits")
+    return scalar_of(expr, names, stored)
 
 
 def scalar_of(expr: Expr, names: Mapping[str, int], stored: bool = True, known: Mapping[str, ElementType] | None = None) -> ScalarType:
     """The scalar an expression spells; `known`: declared types, for the spelling of an unknown name."""
     match expr:
+        case Name(id=name) if name in FLOATS:
+            return FLOATS[name]
         case Name(id=name) if name[:1] in ("i", "u") and name[1:].isdigit() and len(name) < 5:
             sign, bits = name[0], int(name[1:])
         case Call(function=Name(id=("i" | "u") as sign), args=(width,)):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.model import ElementType, Level, Memory, Ports, RecordField, ScalarType, Unit, View
+from toolchain.spec.model import ElementType, FloatType, Level, Memory, Ports, RecordField, ScalarType, Unit, View
 from toolchain.spec.model.types import STORED_BITS, parse_element, parse_scalar
 from toolchain.spec.sections.layouts import read_map
 from toolchain.spec.yaml_nodes import Node, gather
@@ -94,6 +94,8 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
         hazard=node.text("hazard", "error"), transient=node.flag("transient"), ports=_ports(context, node), doc=node.text("doc"), span=node.key_span,
         granule=context.number(n) if (n := node.get("granule")) else 0,
     )  # fmt: skip
+    if kind and memory.kind == "register" and isinstance(memory.element.scalar, FloatType):
+        raise fail("E0110", "a register holds integers", kind.where(), "semantics read their bits: from_bits(x, f32)")
     return _sized(memory, node)
 
 

@@ -1,0 +1,120 @@
+"""Floating operations on arrays of bits: numpy's own where they round once to nearest even, integers where bits decide."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from toolchain.emulator.numpy_engine.expressions import is_int, where, wide
+from toolchain.emulator.numpy_engine.frame import Frame, Run, Value
+from toolchain.isa.semantics import ir
+from toolchain.spec.model import FloatType, ScalarType
+
+Function = Callable[[Sequence[Value]], Value]
+"""Of arrays of bits, or integers, to an array of them."""
+
+
+def floating(e: ir.Float | ir.ToFloat | ir.ToInteger, values: list[Run]) -> Run:
+    """The function of an operation. Ints in, an int out."""
+    function = _function(e)
+
+    def run(f: Frame) -> Value:
+        found = [value(f) for value in values]
+        with np.errstate(all="ignore"):
+            result = function([np.asarray(x) for x in found])
+        return int(result) if all(is_int(x) for x in found) else np.asarray(result)
+
+    return run
+
+
+def _function(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Function:
+    match e:
+        case ir.ToFloat(type=kind):
+            return lambda v: encode(v[0].astype(np.float32), kind)
+        case ir.ToInteger(source=source, rounding=rounding, type=kind):
+            return lambda v: rounded(decode(v[0], source), rounding, kind)
+        case ir.Float(op=op, type=kind):
+            return _operation(op, kind)
+
+
+def _operation(op: str, kind: FloatType) -> Function:
+    match op:
+        case "add" | "sub" | "mul":
+            apply = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[op]
+            return lambda v: encode(apply(decode(v[0], kind), decode(v[1], kind)), kind)
+        case "lt" | "le" | "eq":
+            compare = {"lt": np.less, "le": np.less_equal, "eq": np.equal}[op]
+            return lambda v: compare(decode(v[0], kind), decode(v[1], kind)).astype(np.int64)
+        case "from_bits" | "neg" | "abs" | "to_bits" | "is_nan":
+            return lambda v: _of_bits(op, wide(v[0]), kind)
+        case _:
+            return lambda v: _extreme(op, wide(v[0]), wide(v[1]), kind)
+
+
+def decode(bits: Value, kind: FloatType) -> Value:
+    """Bits as numbers."""
+    assert kind.bits == 32
+    return np.asarray(bits).astype(np.int32, copy=False).view(np.float32)
+
+
+def encode(numbers: Value, kind: FloatType) -> Value:
+    """Numbers as bits, int32; every NaN the same one."""
+    return where(np.isnan(numbers), np.int32(kind.nan), np.asarray(numbers).view(np.int32))
+
+
+def _of_bits(op: str, x: Value, kind: FloatType) -> Value:
+    """Operations that see no number."""
+    match op:
+        case "from_bits":
+            return _signed(x, kind)
+        case "to_bits":
+            return x & ((1 << kind.bits) - 1)
+        case "neg":
+            return _signed(x ^ (1 << (kind.bits - 1)), kind)
+        case "abs":
+            return x & kind.magnitude
+        case _:
+            return _is_nan(x, kind).astype(np.int64)
+
+
+def _signed(x: Value, kind: FloatType) -> Value:
+    return (x & kind.magnitude) - (x & 1 << (kind.bits - 1))
+
+
+def _is_nan(x: Value, kind: FloatType) -> Value:
+    return (x & kind.magnitude) > (kind.infinity if kind.infinities else kind.greatest)
+
+
+def _extreme(op: str, a: Value, b: Value, kind: FloatType) -> Value:
+    """Compares bits; -0 is below +0."""
+    below = _order(a, kind) < _order(b, kind)
+    best = where(below if op.startswith("minimum") else ~below, a, b)
+    no_a, no_b = _is_nan(a, kind), _is_nan(b, kind)
+    if op.endswith("_number"):
+        return where(no_a & no_b, kind.nan, where(no_a, b, where(no_b, a, best)))
+    return where(no_a | no_b, kind.nan, best)
+
+
+def _order(x: Value, kind: FloatType) -> Value:
+    """Integers in the order of the numbers: the bits of negative ones count down."""
+    return where(x < 0, -1 - (x & kind.magnitude), x)
+
+
+def rounded(numbers: Value, rounding: str, kind: ScalarType) -> Value:
+    """The nearest integers in the type's range, int64; NaN gives 0. Halves of float32 are exact in float64."""
+    whole = ROUNDINGS[rounding](np.asarray(numbers, np.float64))
+    above, below = whole >= kind.high + 1.0, whole < kind.low
+    inside = ~(above | below | np.isnan(whole))
+    return where(inside, where(inside, whole, 0.0).astype(np.int64), where(above, kind.high, where(below, kind.low, 0)))
+
+
+def _half_away(x: Value) -> Value:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+ROUNDINGS: dict[str, Callable[[Value], Value]] = {
+    "half_even": np.rint,
+    "half_up": lambda x: np.floor(x + 0.5),
+    "half_away": _half_away,
+    "floor": np.floor,
+    "truncate": np.trunc,
+}
