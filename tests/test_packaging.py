@@ -38,3 +38,5 @@ def test_an_installed_wheel_finds_its_machines_and_models(tmp_path: Path) -> Non
     assert models.strip() == str(sorted(path.stem for path in (ROOT / "models").glob("*.yaml")))
     manual = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'manual', 'vta'])", cwd=elsewhere, PYTHONPATH=str(site))
     assert manual.startswith("# vta: instruction set manual")
+    page = _run("-P", "-c", "from toolchain.cli import main; main(['help', 'E0501'])", cwd=elsewhere, PYTHONPATH=str(site))
+    assert page == (ROOT / "docs" / "errors" / "E0501.md").read_text()

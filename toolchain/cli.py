@@ -94,14 +94,15 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _explore(commands.add_parser("explore", help="measure many points of a machine's parameters, and say which are best"))
     _compare(commands.add_parser("compare", help="say what differs between builds, machines or schedules"))
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="help:print_script")
-    helping = commands.add_parser("help", help="say what a command does and takes")
-    helping.add_argument("topic", metavar="COMMAND", nargs="*")
+    helping = commands.add_parser("help", help="say what a command does and takes, or explain the code of an error")
+    helping.add_argument("topic", metavar="COMMAND|CODE", nargs="*")
     helping.set_defaults(run="help:print_help", parser=top)
     return top
 
@@ -183,6 +184,23 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
     variables.completer = complete_variable
     return command
+
+
+def _explore(explore: argparse.ArgumentParser) -> None:
+    study: Any = explore.add_argument("study", metavar="MACHINE|STUDY.yaml", help="a machine, as for other commands, or the file of a study")
+    study.completer = complete_machine
+    axis = "values of a parameter, NAME=3..5 or NAME=64,256; or of config, place, streams, images; may be repeated"
+    explore.add_argument("--vary", metavar="NAME=VALUES", action="append", default=[], help=axis)
+    explore.add_argument("--models", metavar="MODEL,...", help="names or paths; left out: what the machine's file lists")
+    explore.add_argument("--objective", metavar="NAME,...", help="ms, total_ms, cycles, bytes, area, energy, power, accuracy (ms)")
+    explore.add_argument("--search", choices=["grid", "random", "bayes", "evolution"], help="how points are chosen (grid)")
+    explore.add_argument("--budget", metavar="N", type=int, help="the most points that are measured (200)")
+    explore.add_argument("--seed", metavar="N", type=int, help="of random choices (0)")
+    explore.add_argument("--no-verify", action="store_true", help="do not compare the tensors of each point with the integer network")
+    explore.add_argument("--workers", metavar="N", type=int, default=1, help="processes that measure (1); more need the package distributed")
+    explore.add_argument("--scheduler", metavar="ADDRESS", default="", help="of a Dask cluster whose hosts share this folder")
+    explore.add_argument("-o", "--output", metavar="FOLDER", help="of the study; left out: build/explore/MACHINE")
+    explore.set_defaults(run="explore:explore")
 
 
 def _compare(compare: argparse.ArgumentParser) -> None:

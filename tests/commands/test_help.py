@@ -25,6 +25,26 @@ def test_variables_and_their_values() -> None:
     assert "vta" in complete_machine("v")
 
 
+@pytest.mark.parametrize("code", ["E0501", "e0501"])
+def test_a_code_is_explained(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", code]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs" / "errors" / "E0501.md").read_text()
+
+
+def test_an_unknown_code_names_its_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "E0507"]) == 1
+    assert capsys.readouterr().err == "E0002 there is no error 'E0507'; near it are E0504, E0505, E0506\n"
+    assert main(["help", "E99999999"]) == 1
+    assert "near it are E15" in capsys.readouterr().err
+
+
+def test_a_command_is_still_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["help", "emulate"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: tilewright emulate")
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0

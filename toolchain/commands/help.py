@@ -1,14 +1,20 @@
-"""`tilewright help COMMAND`, the text of `tilewright COMMAND --help`.
+"""`tilewright help COMMAND`, the text of `tilewright COMMAND --help`; `tilewright help E0501`, the page of an error.
 
 `tilewright completion SHELL`, and the answers to the shell: names of machines, models, variables and their values.
 """
 
 import argparse
 import os
+import re
+from pathlib import Path
 
+from toolchain.spec.errors import fail
 from toolchain.tasks.variables import CHOICES, VARIABLES
 
 SHELLS = ("bash", "zsh", "fish")
+_CODE = re.compile(r"[Ee][0-9]{1,8}")
+NEAR = 3
+"""Known codes that are named for an unknown one."""
 ZSH_HEAD = "#compdef tilewright\n"
 """The first line of a file in which zsh looks for completions."""
 
@@ -55,6 +61,31 @@ def _values(name: str) -> list[str]:
     return list(CHOICES.get(name, ()))
 
 
+def error_page(code: str) -> str:
+    """The page of an error's code, as Markdown. Raises UserError E0002 for a code that there is not."""
+    from toolchain.spec.files import is_file
+
+    folder = _error_pages()
+    path = folder / f"{code}.md"
+    if not is_file(path):
+        known = sorted((page.stem for page in folder.glob("E*.md")), key=lambda each: (abs(int(each[1:]) - int(code[1:])), each))
+        raise fail("E0002", f"there is no error '{code}'", hint=f"near it are {', '.join(sorted(known[:NEAR]))}")
+    return path.read_text()
+
+
+def _error_pages() -> Path:
+    """In a checkout or installed."""
+    from toolchain.spec.files import PACKAGE, is_folder
+
+    return next(folder for folder in (PACKAGE.parent / "docs" / "errors", PACKAGE / "_data" / "errors") if is_folder(folder))
+
+
 def print_help(arguments: argparse.Namespace) -> None:
-    """As `tilewright COMMAND --help`. Ends the program as argparse does: code 2 for an unknown command."""
+    """As `tilewright COMMAND --help`, or the page of an error's code.
+
+    Ends the program as argparse does: code 2 for an unknown command. Raises UserError E0002 for an unknown code.
+    """
+    if len(arguments.topic) == 1 and _CODE.fullmatch(arguments.topic[0]):
+        print(error_page(arguments.topic[0].upper()), end="")
+        return
     arguments.parser.parse_args([*arguments.topic, "--help"])

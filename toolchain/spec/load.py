@@ -15,6 +15,7 @@ from toolchain.spec.machine_checks import check
 from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
 from toolchain.spec.schema import validate
 from toolchain.spec.sections import conventions, encoding, layouts, storage, synchronisation
+from toolchain.spec.sections.costs import costs
 from toolchain.spec.sections.instructions import block, instructions, portable
 from toolchain.spec.sections.interlocks import interlock
 from toolchain.spec.sections.params import assumed_params, parameter_notes, resolve_params
@@ -70,6 +71,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
     host = attempt(None, lambda: conventions.host(context))
     numerics = attempt(None, lambda: quantisation(context))
     offloaded = attempt({}, lambda: conventions.operators(context))
+    stated = attempt(None, lambda: costs(context))
     functions = attempt(None, lambda: block(root.value["functions"]) if root.get("functions") else None)
     findings.settle()
     memories = attempt((), lambda: storage.memories(context, types))
@@ -90,6 +92,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         models=tuple(n.value for n in target.entries("models")), params=context.names, levels=levels, memories=memories, views=looks, units=units,
         encoding=packing, instructions=known, functions=functions, counters=counters, sync=sync, illegal=illegal, rules=rules, timing=clock,
         layouts=stored, program=ending, portable=warnings, host=host, interlock=locked, nops=nops, quantisation=numerics, operators=offloaded,
+        costs=stated,
     )  # fmt: skip
     found = _with_conventions(machine, context)
     check(found, root)

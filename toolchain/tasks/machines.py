@@ -140,6 +140,7 @@ def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str
     check_machine(machine)
     sections = section_hashes(machine, ordered=True)
     del sections["target"]  # its name is the folder's, the rest are notes
+    sections.pop("costs", None)  # no result depends on them, and stages that tell them read the notes
     hashes = sections, placing_hash(machine), notes_hash(machine)
     return _Known(machine.name, machine.config, *hashes, machine.models, machine.streams, machine.lockstep)
 

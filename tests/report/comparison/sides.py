@@ -26,7 +26,8 @@ def report(folder: Path, name: str = "report.json", images: int = 1, cycles: flo
     region = RegionUse("region0", "toy", images, 7, cycles, 400.0, "conv", (use,), rooms, (), 1, 256)
     data = {"model": "net", "machine": "toy", "machines": {"toy": {"params.SIZE": "4"}}, "images": images, "regions": [to_json(region)],
             "memories": [to_json(room) for room in rooms], "cycles": cycles, "machine_ms": cycles / 1e5, "total_ms": 1.0, "utilisation": 40.0,
-            "mac_percent": 100.0, "accuracy": {"emulator": 0.9}, "exact": True, "noise": {"conv1": 33.5}, "further": "key"}  # fmt: skip
+            "mac_percent": 100.0, "macs_on_machine": 51_200,
+            "accuracy": {"emulator": 0.9}, "exact": True, "noise": {"conv1": 33.5}, "further": "key"}  # fmt: skip
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data | more))

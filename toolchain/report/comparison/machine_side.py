@@ -5,7 +5,7 @@ from pathlib import Path
 
 from toolchain.report.comparison.report_side import machine_keys, times
 from toolchain.report.comparison.schedule_side import schedule_keys
-from toolchain.report.comparison.side import BUILD, MACHINE, Figure, Part, Side
+from toolchain.report.comparison.side import BUILD, LESS, MACHINE, Figure, Part, Side
 from toolchain.runtime.bundle import bundle_machine, read_bundle
 from toolchain.runtime.contents import Bundle, Manifest, Target
 from toolchain.runtime.timing import modelled
@@ -27,6 +27,7 @@ def machine_side(machine: Machine, name: str) -> Side:
     """Its values, and the multiply-accumulates that it could do in a second."""
     clock, peak = machine.timing.clock_khz, machine.timing.peak_macs
     figures = {"clock": Figure(clock / 1000, "MHz")} | ({"peak": Figure(peak * clock / 1e6, "GMAC/s")} if peak else {})
+    figures |= {"area": Figure(machine.costs.area_mm2, "mm2", LESS)} if machine.costs and machine.costs.area_um2 else {}
     return Side(name, MACHINE, machine.summary, working_values(machine), figures=figures)
 
 

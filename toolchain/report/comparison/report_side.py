@@ -16,9 +16,9 @@ MAX_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class _Report:
-    """The keys that comparisons read. images: of a run, which cycles, times and bytes are of. noise: dB by operation, in reports alone.
-    exact: None before a verification."""
+class Report:
+    """The keys that comparisons read. images: of a run, which cycles, times and bytes are of. macs_on_machine: of one
+    image. noise: dB by operation, in reports alone. exact: None before a verification."""
 
     model: str
     machine: str
@@ -31,6 +31,7 @@ class _Report:
     total_ms: float
     utilisation: float | None
     mac_percent: float
+    macs_on_machine: int
     accuracy: Mapping[str, float]
     exact: bool | None
     noise: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -43,13 +44,13 @@ def report_side(path: Path, name: str, schedule: Mapping[str, str]) -> Side:
     return Side(name, BUILD, f"{report.model} on {report.machine}", machine_keys(report.machines), schedule, dict(_figures(report)), parts)
 
 
-def read_report(path: Path) -> _Report:
+def read_report(path: Path) -> Report:
     """Raises UserError E0001, E0330 and E0007."""
     try:
         found: object = json.loads(read_limited(path, MAX_BYTES, "the report"))
         held = cast("Mapping[str, object]", found if isinstance(found, dict) else {})
-        wanted = {key: held[key] for key in _Report.__dataclass_fields__ if key != "noise"}
-        report = from_json(_Report, wanted | {"noise": held.get("noise", {})})
+        wanted = {key: held[key] for key in Report.__dataclass_fields__ if key != "noise"}
+        report = from_json(Report, wanted | {"noise": held.get("noise", {})})
         if report.images < 1:
             raise ValueError
         return report
@@ -65,13 +66,13 @@ def machine_keys(machines: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {f"{name}: {key}": text for name, keys in machines.items() for key, text in keys.items()}
 
 
-def _part(region: RegionUse, use: OperationUse, report: _Report) -> Part:
+def _part(region: RegionUse, use: OperationUse, report: Report) -> Part:
     share = 100 * use.macs / use.busy / region.peak_macs if region.peak_macs and use.busy else None
     each = region.runs / report.images
     return Part(use.operation, use.kind, each * use.cycles, each * use.bytes, share, report.noise.get(use.operation))
 
 
-def _figures(report: _Report) -> Iterator[tuple[str, Figure]]:
+def _figures(report: Report) -> Iterator[tuple[str, Figure]]:
     yield from times(report.images, report.cycles, report.machine_ms, report.total_ms)
     yield "MACs on the machine", Figure(report.mac_percent, "%", MORE)
     if report.utilisation is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tolerance, Tool
+from toolchain.spec.model.costs import MachineCosts
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text, Timing
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
@@ -79,6 +80,8 @@ class Machine:
     """the vendor's compiler, with `codegen: tool`"""
     half: bool = False
     """whether graphs compute in float16"""
+    costs: MachineCosts | None = None
+    """area, energy and static power, as far as the file states them; no result depends on them"""
     tolerance: Tolerance | None = None
     """of a vendor's code, of a C library in float32, and of graphs in float16"""
 

@@ -1,0 +1,52 @@
+"""Fronts against the definition, and steps counted by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.explore.studies import STUDY, found
+from toolchain.explore.front import dominates, front, measured, shipped, steps
+from toolchain.explore.measure import Outcome
+from toolchain.explore.study import Axis
+
+pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)
+
+
+@given(pairs)
+def test_every_other_point_is_dominated_by_one_of_the_front_and_none_of_those_is(figures: list[tuple[int, int]]) -> None:
+    known = {(str(number),): Outcome({"ms": float(a), "accuracy": float(b)}) for number, (a, b) in enumerate(figures)}
+    names = ("ms", "accuracy")
+    best = front(known, names)
+    for point, each in known.items():
+        beaten = [other for other in best if dominates(known[other], each, names)]
+        assert bool(beaten) != (point in best)
+
+
+def test_more_accuracy_is_better() -> None:
+    one, other = Outcome({"accuracy": 99.0}), Outcome({"accuracy": 98.0})
+    assert dominates(one, other, ["accuracy"])
+    assert not dominates(other, one, ["accuracy"])
+    assert not dominates(one, one, ["accuracy"])
+
+
+def test_refused_points_are_on_no_front() -> None:
+    known = found()
+    assert ("1", "16") not in measured(known, STUDY.objectives)
+    assert front(known, STUDY.objectives) == [("4", "16"), ("4", "8"), ("2", "8"), ("1", "8")]  # 2, 16 is as quick as 4, 8 and larger
+    assert front({}, STUDY.objectives) == []
+
+
+def test_steps_are_means_over_pairs_that_differ_in_one_value() -> None:
+    got = {(step.axis, step.first, step.then): (step.pairs, step.percent) for step in steps(STUDY, found())}
+    assert set(got) == {("SIZE", "1", "2"), ("SIZE", "2", "4"), ("BUS", "8", "16")}
+    assert got["SIZE", "1", "2"][0] == 1
+    assert got["SIZE", "2", "4"][0] == 2
+    assert got["SIZE", "2", "4"][1]["ms"] == pytest.approx(-50)
+    assert got["BUS", "8", "16"][1]["area"] == pytest.approx(100 * (((18 / 10) * (20 / 12)) ** 0.5 - 1))
+
+
+def test_the_machine_as_shipped_is_a_point_or_none() -> None:
+    axes = (Axis("SIZE", ("1", "2")), Axis("config", ("a", "b")), Axis("streams", ("1", "2")))
+    assert shipped(axes, {"SIZE": 2, "OTHER": 7}, "b") == ("2", "b", "1")
+    assert shipped(axes, {"SIZE": 3}, "b") is None
+    assert shipped((*axes, Axis("place", ("all",))), {"SIZE": 2}, "b") is None

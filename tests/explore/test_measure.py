@@ -1,0 +1,39 @@
+"""Points that are built, and points that are refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolchain.explore.measure import measure, variables_of
+from toolchain.explore.study import Axis, Study
+
+STUDY = Study(
+    "vta:pynq", ("digits",), (Axis("LOG_BLOCK", ("3", "4", "9")), Axis("config", ("sim",)), Axis("streams", ("1",)), Axis("place", ("all",)))
+)
+
+
+def test_axes_become_the_variables_of_a_build() -> None:
+    found = variables_of(STUDY, ("4", "sim", "2", "all"))
+    assert (found.targets, found.models, found.params) == (("vta:sim",), ("digits",), (("LOG_BLOCK", "4"),))
+    assert (found.streams, found.images, found.place) == (2, 0, "all")
+    assert variables_of(replace(STUDY, axes=STUDY.axes[:1]), ("4",)).targets == ("vta:pynq",)
+
+
+@pytest.mark.parametrize(("value", "code"), [("3", "E0111 "), ("9", "E0105 ")])
+def test_a_point_that_the_machine_refuses_is_an_outcome(value: str, code: str, tmp_path: Path) -> None:
+    found = measure(replace(STUDY, axes=STUDY.axes[:1]), (value,), tmp_path)
+    assert found.refused.startswith(code)
+    assert not found.figures
+
+
+def test_a_point_has_every_figure(tmp_path: Path) -> None:
+    found = measure(replace(STUDY, axes=STUDY.axes[:1], verify=False), ("4",), tmp_path)
+    assert found.refused == ""
+    assert set(found.figures) == {"ms", "total_ms", "cycles", "bytes", "area", "energy", "power", "accuracy"}
+    assert found.figures["ms"] == pytest.approx(found.figures["cycles"] / 100_000)
+    assert found.figures["power"] == pytest.approx(found.figures["energy"] / found.figures["ms"])
+    assert found.figures["energy"] > found.figures["bytes"] * 162.5e-6
+    assert found.figures["area"] == pytest.approx(2.698, abs=0.001)
+    assert (tmp_path / found.reports[0]).read_text().startswith("digits on vta:pynq")
+    assert found.limits

@@ -1,0 +1,62 @@
+"""A study in words, as a sheet and as data."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+from tests.explore.studies import STUDY, found
+from toolchain.explore.measure import Outcome
+from toolchain.explore.text import Result, better_text, reasons_for, result_data, result_sheet, result_text
+
+RESULT = Result(STUDY, found())
+TEXT = """\
+digits on vta: 6 points of 6, 4 on the front, 1 refused
+
+SIZE  BUS        ms    area  limit
+4     16   0.125 ms  20 mm2  compute
+4     8     0.25 ms  12 mm2  compute
+2     8      0.5 ms  10 mm2  compute  as shipped
+1     8        1 ms   9 mm2  compute
+
+a step of                ms     area  pairs
+SIZE       1 to 2   -50.0 %  +11.1 %      1
+SIZE       2 to 4   -50.0 %  +15.5 %      2
+BUS        8 to 16  -50.0 %  +73.2 %      2
+
+1 point refused: E0106 too small
+"""
+
+
+def test_the_whole_text() -> None:
+    assert "\n".join(line.rstrip() for line in result_text(RESULT).splitlines()) + "\n" == TEXT
+
+
+def test_what_beats_the_shipped_machine_is_told_with_its_reasons() -> None:
+    better = Outcome({"ms": 0.25, "area": 10.0, "bytes": 50.0}, "", ("load",))
+    result = Result(STUDY, found() | {("2", "16"): better})
+    assert result.beaten == [("2", "16")]
+    assert list(reasons_for(result, ("2", "16"))) == [
+        "SIZE=2 BUS=16: BUS 8 to 16", "ms 0.5 ms to 0.25 ms (-50.0 %)", "bytes 100 B to 50 B (-50.0 %)", "limited by load, no longer by compute",
+    ]  # fmt: skip
+    assert better_text(result).startswith("better than as shipped: SIZE=2 BUS=16: BUS 8 to 16; ")
+    assert Result(replace(STUDY, start=None), found()).beaten == []
+
+
+def test_a_shipped_machine_that_is_not_on_the_front_has_its_row() -> None:
+    result = Result(STUDY, found() | {("2", "8"): Outcome({"ms": 9.0, "area": 99.0})})
+    assert [line.split()[-2:] for line in result_text(result).splitlines() if "as shipped" in line] == [["as", "shipped"]]
+
+
+def test_the_sheet_has_every_point() -> None:
+    rows = list(csv.DictReader(io.StringIO(result_sheet(RESULT))))
+    assert len(rows) == 6
+    assert (rows[1]["SIZE"], rows[1]["BUS"], rows[1]["refused"], rows[1]["ms"]) == ("1", "16", "E0106 too small", "")
+    assert [row["front"] for row in rows] == ["1", "0", "1", "0", "1", "1"]
+
+
+def test_the_data_is_json() -> None:
+    data = json.loads(json.dumps(result_data(RESULT), allow_nan=False))
+    assert data["points"][0]["values"] == {"SIZE": "1", "BUS": "8"}
+    assert data["steps"][0]["pairs"] == 1
+    assert sum(point["front"] for point in data["points"]) == 4

@@ -1,0 +1,1 @@
+"""Explorations: many points of a machine's parameters, each compiled, verified and timed, and what is best among them."""

@@ -1,0 +1,118 @@
+"""One point: built, verified and timed through the stages of any other build, so that whatever was built before is not built again."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolchain.explore.study import Point, Study
+from toolchain.spec.errors import UserError, one_line
+from toolchain.tasks.folders import Claims
+from toolchain.tasks.plan import plan_of
+from toolchain.tasks.stage import Job, Step
+from toolchain.tasks.variables import Variables
+from toolchain.tasks.work import fulfil
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """figures: by the names of OBJECTIVES, as far as they are known. refused: why the point cannot be, an error's message; empty where it can.
+
+    limits: by model, the unit or memory whose work alone would take most of the time. reports: the summary of each model, below the builds' folder.
+    seconds: of this process; 0 for a point that another one measured.
+    """
+
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
+    refused: str = ""
+    limits: tuple[str, ...] = ()
+    reports: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+
+def measure(study: Study, point: Point, root: Path) -> Outcome:
+    """root: of all builds. A point that the machine, the compiler or the verification refuses is an outcome like any other."""
+    start = time.perf_counter()
+    try:
+        plan = plan_of(variables_of(study, point), root)
+        with Claims() as claims:
+            for job, steps in zip(plan.jobs, plan.steps, strict=True):
+                claims.hold(job)
+                _build(steps, study.verify)
+            found = _outcome(plan.jobs, root)
+    except UserError as error:
+        first = error.diagnostics[0]
+        return Outcome(refused=one_line(f"{first.code} {first.message}"), seconds=time.perf_counter() - start)
+    return Outcome(found.figures, "", found.limits, found.reports, time.perf_counter() - start)
+
+
+def variables_of(study: Study, point: Point) -> Variables:
+    """The variables of the point's build."""
+    given = {axis.name: value for axis, value in zip(study.axes, point, strict=True)}
+    config, place = given.pop("config", ""), given.pop("place", "")
+    streams, images = int(given.pop("streams", "1")), int(given.pop("images", "0"))
+    base = study.machine.partition(":")[0]
+    target = f"{base}:{config}" if config else study.machine
+    return Variables((target,), study.models, tuple(sorted(given.items())), place=place, streams=streams, images=images)
+
+
+def _build(steps: Mapping[str, Step], verify: bool) -> None:
+    for name in ("verify", "summary") if verify else ("summary",):
+        fulfil(steps[name], lambda _: None)
+
+
+def _outcome(jobs: tuple[Job, ...], root: Path) -> Outcome:
+    """Sums over models; of accuracies the least."""
+    from toolchain.tasks.actions.paths import summary_file
+
+    each = [_figures(job) for job in jobs]
+    found = {name: sum(one[name] for one in each) for name in ("ms", "total_ms", "cycles", "bytes", "energy") if all(name in one for one in each)}
+    if all("accuracy" in one for one in each):
+        found["accuracy"] = min(one["accuracy"] for one in each)
+    found |= {"area": each[0]["area"]} if "area" in each[0] else {}
+    if "energy" in found and found["ms"]:
+        found["power"] = found["energy"] / found["ms"]
+    reports = tuple(str(summary_file(job).relative_to(root)) for job in jobs)
+    return Outcome(found, "", tuple(map(_limit, jobs)), reports)
+
+
+def _figures(job: Job) -> dict[str, float]:
+    """Of one image."""
+    from toolchain.report.comparison.report_side import read_report
+    from toolchain.tasks.actions.paths import machines_of, summary_file
+
+    report, (machine,) = read_report(summary_file(job).with_suffix(".json")), machines_of(job)
+    images = report.images
+    moved = sum(room.read + room.written for room in report.memories if not room.on_chip)
+    found = {"ms": report.machine_ms / images, "total_ms": report.total_ms / images, "cycles": report.cycles / images, "bytes": moved / images}
+    if (right := _accuracy(job)) is not None:
+        found["accuracy"] = right
+    if machine.costs and machine.costs.area_um2:
+        found["area"] = machine.costs.area_mm2
+    if machine.costs and machine.costs.energy_pj:
+        counts = {"macs": float(report.macs_on_machine * images), "cycles": report.cycles}
+        counts |= {f"{memory.name}.{way}": 0.0 for memory in machine.memories for way in ("read", "written")}
+        counts |= {f"{room.memory}.{way}": float(getattr(room, way)) for room in report.memories for way in ("read", "written")}
+        found["energy"] = machine.costs.energy_uj(counts, report.machine_ms) / images
+    return found
+
+
+def _accuracy(job: Job) -> float | None:
+    """In per cent: right answers of the integers, or how well they do the model's task; None where neither is known."""
+    from toolchain.accuracy.closeness import read_stated
+    from toolchain.tasks.actions.paths import accuracy_file, read_result
+
+    stated = read_result(accuracy_file(job), read_stated)
+    if stated.right is not None:
+        return 100 * stated.right[1]
+    return 100 * stated.task.share if stated.task is not None else None
+
+
+def _limit(job: Job) -> str:
+    """The unit that bounds most cycles of the model's regions."""
+    from toolchain.report.comparison.report_side import read_report
+    from toolchain.tasks.actions.paths import summary_file
+
+    bound: dict[str, float] = {}
+    for region in read_report(summary_file(job).with_suffix(".json")).regions:
+        bound[region.bound_by] = bound.get(region.bound_by, 0.0) + region.runs * region.bound
+    return max(bound, key=lambda name: bound[name], default="")

@@ -1,0 +1,146 @@
+"""A study for a terminal, as a sheet and as data."""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolchain.explore.front import Measured, Step, front, measured, steps
+from toolchain.explore.measure import Outcome
+from toolchain.explore.session import figure_text
+from toolchain.explore.study import OBJECTIVES, Point, Study, point_text
+from toolchain.report.tables import counted, table_text
+from toolchain.spec.errors import one_line
+
+if TYPE_CHECKING:
+    from toolchain.spec.typed_json import Tree
+
+SHOWN = 20
+"""Points of the front, and refusals, that a terminal shows."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """found: every point, in the order of the study."""
+
+    study: Study
+    found: Measured
+
+    @property
+    def front(self) -> list[Point]:
+        return front(self.found, self.study.objectives)
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(steps(self.study, self.found))
+
+    @property
+    def refusals(self) -> dict[str, int]:
+        """Reasons why points cannot be, and how often each was met."""
+        reasons: dict[str, int] = {}
+        for each in self.found.values():
+            if each.refused:
+                reasons[each.refused] = reasons.get(each.refused, 0) + 1
+        return reasons
+
+    @property
+    def beaten(self) -> list[Point]:
+        """Points of the front that are better than the machine as its file has it in every objective, or in some and worse in none."""
+        from toolchain.explore.front import dominates
+
+        start = self.found.get(self.study.start) if self.study.start else None
+        if start is None or self.study.start not in measured(self.found, self.study.objectives):
+            return []
+        return [point for point in self.front if dominates(self.found[point], start, self.study.objectives)]
+
+
+def result_text(result: Result, terminal: bool = False, width: int = 120) -> str:
+    """Ends in one line feed."""
+    study, known = result.study, measured(result.found, result.study.objectives)
+    refused = len(result.found) - len(known)
+    head = f"{', '.join(study.models) or 'its own models'} on {study.machine}: {counted(len(result.found), 'point')} of {study.size}"
+    parts = [f"{head}, {len(result.front)} on the front" + (f", {refused} refused\n" if refused else "\n")]
+    if known:
+        parts.append(_front(result, terminal, width))
+    if result.steps:
+        parts.append(_steps(result, terminal, width))
+    if refused:
+        parts.append("".join(f"{counted(count, 'point')} refused: {one_line(reason)}\n" for reason, count in list(result.refusals.items())[:SHOWN]))
+    return "\n".join(parts)
+
+
+def _front(result: Result, terminal: bool, width: int) -> str:
+    study = result.study
+    rows = [
+        _row(result, point, "as shipped" if point == study.start else "better" if point in result.beaten else "") for point in result.front[:SHOWN]
+    ]
+    if study.start and study.start not in result.front and study.start in measured(result.found, study.objectives):
+        rows.append(_row(result, study.start, "as shipped"))
+    names = [axis.name for axis in study.axes]
+    text = table_text([*names, *study.objectives, "limit", ""], rows, [*range(len(names)), len(names) + len(study.objectives)], terminal, width)
+    left = len(result.front) - SHOWN
+    return text + (f"and {counted(left, 'point')} more\n" if left > 0 else "")
+
+
+def _row(result: Result, point: Point, remark: str) -> list[str]:
+    outcome = result.found[point]
+    figures = [figure_text(name, outcome.figures.get(name)) for name in result.study.objectives]
+    return [*point, *figures, ", ".join(dict.fromkeys(outcome.limits)), remark]
+
+
+def _steps(result: Result, terminal: bool, width: int) -> str:
+    names = result.study.objectives
+    rows = [[s.axis, f"{s.first} to {s.then}", *(f"{s.percent[name]:+.1f} %" for name in names), str(s.pairs)] for s in result.steps]
+    return table_text(["a step of", "", *names, "pairs"], rows, (0, 1), terminal, width)
+
+
+def result_sheet(result: Result) -> str:
+    """CSV: a line for each point, in the order of the study."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*(axis.name for axis in result.study.axes), *OBJECTIVES, "front", "limits", "refused", "reports"])
+    best = set(result.front)
+    for point, each in result.found.items():
+        figures = [f"{each.figures[name]:.9g}" if name in each.figures else "" for name in OBJECTIVES]
+        writer.writerow([*point, *figures, int(point in best), " ".join(each.limits), each.refused, " ".join(each.reports)])
+    return out.getvalue()
+
+
+def result_data(result: Result) -> "dict[str, Tree]":
+    """As JSON holds it."""
+    best = set(result.front)
+    return {
+        "machine": result.study.machine,
+        "axes": {axis.name: list(axis.values) for axis in result.study.axes},
+        "objectives": list(result.study.objectives),
+        "points": [_point(result.study, point, each, point in best) for point, each in result.found.items()],
+        "steps": [{"axis": s.axis, "from": s.first, "to": s.then, "pairs": s.pairs, "percent": {**s.percent}} for s in result.steps],
+    }
+
+
+def _point(study: Study, point: Point, outcome: Outcome, best: bool) -> "dict[str, Tree]":
+    values: dict[str, Tree] = {axis.name: value for axis, value in zip(study.axes, point, strict=True)}
+    limits, reports = list(outcome.limits), list(outcome.reports)
+    return {"values": values, "figures": {**outcome.figures}, "front": best, "refused": outcome.refused, "limits": limits, "reports": reports}
+
+
+def reasons_for(result: Result, point: Point) -> Iterator[str]:
+    """Why a point is better than the machine as its file has it: the values that differ, and the figures that follow."""
+    study = result.study
+    if study.start is None:
+        return
+    base, other = result.found[study.start], result.found[point]
+    changed = [f"{axis.name} {a} to {b}" for axis, a, b in zip(study.axes, study.start, point, strict=True) if a != b]
+    yield f"{point_text(study, point)}: {', '.join(changed)}"
+    for name in OBJECTIVES:
+        if base.figures.get(name) and name in other.figures and base.figures[name] != other.figures[name]:
+            change = 100 * (other.figures[name] / base.figures[name] - 1)
+            yield f"{name} {figure_text(name, base.figures[name])} to {figure_text(name, other.figures[name])} ({change:+.1f} %)"
+    if base.limits != other.limits:
+        yield f"limited by {', '.join(other.limits)}, no longer by {', '.join(base.limits)}"
+
+
+def better_text(result: Result) -> str:
+    """A paragraph for each point that is better than the machine as shipped."""
+    return "\n".join("better than as shipped: " + "; ".join(reasons_for(result, point)) for point in result.beaten[:SHOWN])
