@@ -7,6 +7,7 @@ import pytest
 
 from toolchain.explore.measure import measure, variables_of
 from toolchain.explore.study import Axis, Study
+from toolchain.spec.errors import UserError
 
 STUDY = Study(
     "vta:pynq", ("digits",), (Axis("LOG_BLOCK", ("3", "4", "9")), Axis("config", ("sim",)), Axis("streams", ("1",)), Axis("place", ("all",)))
@@ -25,6 +26,12 @@ def test_a_point_that_the_machine_refuses_is_an_outcome(value: str, code: str, t
     found = measure(replace(STUDY, axes=STUDY.axes[:1]), (value,), tmp_path)
     assert found.refused.startswith(code)
     assert not found.figures
+
+
+def test_a_refusal_of_the_system_is_none_of_the_point(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="E0005"):
+        measure(replace(STUDY, axes=STUDY.axes[:1]), ("4",), tmp_path / "file")
 
 
 def test_a_point_has_every_figure(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from toolchain.tasks.stage import Job, Step
 from toolchain.tasks.variables import Variables
 from toolchain.tasks.work import fulfil
 
+SYSTEM = ("E0005", "E1206")
+"""Codes of errors that another run may not meet."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -30,7 +33,10 @@ class Outcome:
 
 
 def measure(study: Study, point: Point, root: Path) -> Outcome:
-    """root: of all builds. A point that the machine, the compiler or the verification refuses is an outcome like any other."""
+    """root: of all builds. A point that the machine, the compiler or the verification refuses is an outcome like any other.
+
+    Raises UserError E0005 and E1206, of the system and of files that change, which say nothing of the point.
+    """
     start = time.perf_counter()
     try:
         plan = plan_of(variables_of(study, point), root)
@@ -41,6 +47,8 @@ def measure(study: Study, point: Point, root: Path) -> Outcome:
             found = _outcome(plan.jobs, root)
     except UserError as error:
         first = error.diagnostics[0]
+        if first.code in SYSTEM:
+            raise
         return Outcome(refused=one_line(f"{first.code} {first.message}"), seconds=time.perf_counter() - start)
     return Outcome(found.figures, "", found.limits, found.reports, time.perf_counter() - start)
 

@@ -32,11 +32,8 @@ def _measure_some(trials: Trials, run: Workers, tell: Callable[[Point, Outcome],
     count = 0
     for trial, outcome in run(trials.next()):
         count += 1
-        if outcome is None:
-            trials.lose(trial)
-        else:
-            trials.tell(trial, outcome)
-            tell(trial.point, outcome)
+        trials.tell(trial, outcome)
+        tell(trial.point, outcome)
     return count
 
 

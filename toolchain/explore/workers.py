@@ -14,8 +14,9 @@ from toolchain.spec.errors import fail
 
 AHEAD = 2
 """Points that wait for each worker, so that none is idle."""
-Measured = Iterator[tuple[Trial, Outcome | None]]
-"""None where the worker died for good: the point is lost."""
+DIED = "every worker that was given this point died"
+"""The refusal of a point that Dask gave to several workers in turn."""
+Measured = Iterator[tuple[Trial, Outcome]]
 Workers = Callable[[Iterable[Trial]], Measured]
 
 
@@ -57,7 +58,7 @@ def _library() -> Any:
 
 
 def _far(study: Study, root: Path, client: Any, most: int, trials: Iterable[Trial]) -> Measured:
-    """Keeps `most` points under way. A worker that dies has its points measured by another one."""
+    """Keeps `most` points under way. A worker that dies has its points measured by another one; a mistake of ours is raised here."""
     distributed = _library()
     waiting = iter(trials)
     known: dict[Any, Trial] = {}
@@ -73,8 +74,8 @@ def _far(study: Study, root: Path, client: Any, most: int, trials: Iterable[Tria
     for _ in range(most):
         start()
     for future in done:
-        trial = known.pop(future)
-        yield trial, None if future.status == "error" else future.result()
+        died = future.status == "error" and isinstance(future.exception(), distributed.KilledWorker)
+        yield known.pop(future), Outcome(refused=DIED) if died else future.result()
         start()
 
 
