@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -66,6 +66,24 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Fil
     """
     path, own = compiler(), tuple(os.environ.get("TILEWRIGHT_CFLAGS", "").split())
     return _load(path, name, source, (*flags, *own), files) if path else None
+
+
+def link_program(files: Mapping[str, bytes], flags: Sequence[str]) -> bytes:
+    """The executable of all C and assembler files among `files`, whose names have no path in them; it depends on their names and contents alone.
+
+    Raises UserError E0711 without a compiler, E0710 with its first words where it refuses.
+    """
+    path, own = compiler(), os.environ.get("TILEWRIGHT_CFLAGS", "").split()
+    if not path:
+        raise fail("E0711", "there is no C compiler", hint="install gcc or clang, or set TILEWRIGHT_CC")
+    with LISTENER.get()(), tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        sources = sorted(name for name in files if name.endswith((".c", ".s")))
+        words = _compile([path, *flags, *own, *sources, "-lm", "-o", "program"], Path(folder))
+        if words is not None:
+            raise fail("E0710", f"{path} refused generated code", hint="name another compiler in TILEWRIGHT_CC", more=words.rstrip())
+        return (Path(folder) / "program").read_bytes()
 
 
 def load_known(name: str, digest: str, text: Callable[[], str], flags: tuple[str, ...] = ()) -> ctypes.CDLL | None:
@@ -180,10 +198,10 @@ def _build(path: str, flags: tuple[str, ...], files: Files, last: tuple[str, ...
         seal.replace(_seal(target))
 
 
-def _compile(command: list[str]) -> str | None:
-    """The compiler's first words where it fails."""
+def _compile(command: list[str], folder: Path | None = None) -> str | None:
+    """The compiler's first words where it fails. folder: to run it in."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         return f"no end after {PATIENCE} seconds"
     except OSError as error:

@@ -94,6 +94,22 @@ def export_c(arguments: argparse.Namespace) -> None:
     print(f"{folder}: {len(files)} files; cc -std=c99 -O3 {sources} -lm -o model")
 
 
+def export_elf(arguments: argparse.Namespace) -> None:
+    """Writes the program. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0710 and E0711."""
+    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.elf import elf_program
+
+    path, output = Path(arguments.bundle), Path(arguments.output)
+    bundle = read_bundle(path)
+    with sign("compiling"):
+        program = elf_program(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+    write_atomic(output, program)
+    if output.is_file():
+        output.chmod(output.stat().st_mode | 0o111)
+    regions = len(bundle.manifest.regions)
+    print(f"{output}: the host's program, code and parameters of {regions} region{'s' if regions != 1 else ''}; readelf -SW {output}")
+
+
 def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
     from toolchain.runtime.bundle import read_bundle

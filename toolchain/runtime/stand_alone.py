@@ -86,17 +86,20 @@ ROUNDED = {"half_up": "floor(exact + 0.5)", "floor": "floor(exact)", "half_even"
 """A quotient to a whole number, as C has it."""
 RUNTIME = FOLDER / "c_runtime"
 HEADER, BUNDLE_SOURCE, DEVICE_SOURCE = "tilewright.h", "tilewright_bundle.c", "tilewright_process.c"
+LINKED_SOURCE = "tilewright_linked.c"
+"""In place of BUNDLE_SOURCE in a program that has the bundle's members in itself."""
 
 
-def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -> dict[str, bytes]:
-    """The program's files by name: program.c, a file for each region of C code, the library's, and the runtime's.
+def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", linked: bool = False) -> dict[str, bytes]:
+    """The program's files by name: program.c, a file for each region of C code, the library's, and the runtime's. linked: it finds the bundle's
+    members in itself, see `toolchain.runtime.elf`.
 
     Raises UserError E1114 for a region of another kind, an operator that the host computes, or an input that is no float32 tensor.
     """
     writer = _Writer(bundle, machines, place)
     writer.write()
     memories = writer.memories()
-    used = (HEADER, BUNDLE_SOURCE, *((DEVICE_SOURCE,) if any(memory.machine for memory in memories) else ()))
+    used = (HEADER, LINKED_SOURCE if linked else BUNDLE_SOURCE, *((DEVICE_SOURCE,) if any(memory.machine for memory in memories) else ()))
     files = {name: (RUNTIME / name).read_bytes() for name in used}
     for region in (region for region in bundle.manifest.regions if region.function):
         files[f"{region.function}.c"] = bundle.members[region.binary]
@@ -105,7 +108,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
     manifest = digest(manifest_text(bundle).encode())
     text = render(
         "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
-        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding],
+        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding], linked=linked,
     )  # fmt: skip
     return {"program.c": text.encode(), **files}
 
