@@ -34,11 +34,16 @@ def decode(bits: int, kind: FloatType) -> Number:
     return Real(negative, whole * power_of_two(max(exponent, 1) - kind.bias - kind.fraction))
 
 
-def encode(number: Number, kind: FloatType) -> int:
-    """The bits of the nearest value, ties to even, as a signed integer; past the greatest: infinity, or NaN in a format without it."""
+def encode(number: Number, kind: FloatType, saturate: bool = False) -> int:
+    """The bits of the nearest value, ties to even, as a signed integer.
+
+    Past the greatest: infinity, or NaN in a format without it; with `saturate`, the greatest.
+    """
     if number is None:
         return kind.nan
     code = _magnitude(number.size, kind)
+    if saturate:
+        code = min(code, kind.greatest)
     return code - (1 << (kind.bits - 1)) if number.negative and code != kind.nan else code
 
 

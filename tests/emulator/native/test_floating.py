@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.float_machine import float_machine, float_state
-from tests.random_programs import random_program
+from tests.float_machine import float_machine, float_program, float_state
 from toolchain.analysis.order import issue_order
 from toolchain.emulator import native, reference
 from toolchain.emulator.native.floating import floating
@@ -32,7 +31,7 @@ def test_widths() -> None:
 @pytest.mark.skipif(not native.available(), reason="no C compiler")
 @pytest.mark.parametrize("flag", ["-ffast-math", "-ffinite-math-only"])
 def test_a_compiler_that_may_change_results_is_refused(flag: str) -> None:
-    program = random_program(float_machine(), 0, 4)
+    program = float_program(float_machine(), 0, 4)
     with pytest.raises(UserError, match="E0710"):
         native.run(program, float_state(program.machine, 0), issue_order(program), (flag,))
 
@@ -40,7 +39,7 @@ def test_a_compiler_that_may_change_results_is_refused(flag: str) -> None:
 @pytest.mark.skipif(not native.available(), reason="no C compiler")
 def test_contraction_stays_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CFLAGS", "-ffp-contract=fast")
-    program = random_program(float_machine(), 3, 24)
+    program = float_program(float_machine(), 3, 24)
     one, other, order = float_state(program.machine, 3), float_state(program.machine, 3), issue_order(program)
     reference.run(program, one, order)
     native.run(program, other, order)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.float_machine import TEXT, float_machine
+from tests.float_machine import float_machine, float_text
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.ranges import analyse
@@ -13,6 +13,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model.types import F32
 
+TEXT = float_text()
 BODY = "      if what == 0:\n          x[d][o] = x[a][o] + x[b][o]\n"
 MISTAKES = {
     "integer into a float": "x[d][o] = s[a][o]",
@@ -26,6 +27,14 @@ MISTAKES = {
     "product without an order": "t[r]: f32 = dot(x[a][o], x[b][o])",
     "shift of a float": "s[d][o] = x[a][o] >> 2",
     "saturated, not rounded": "q[d][o] = saturate(x[a][o], i8)",
+    "formats that meet": "x[d][o] = x[a][o] * h[b][o]",
+    "another format's place": "x[d][o] = h[b][o]",
+    "wrapped into a float": "x[d][o] = wrap(s[a][o], f32)",
+    "tree of three": "x[d][o] = sum_tree(m[a % 4][r, o], 3)",
+    "tree that does not divide": "x[d][o] = sum_tree(m[a % 4][r, o], 8)",
+    "exact sum of integers": "s[d][o] = sum_exact(s[a][c])",
+    "reduction over nothing": "x[d][o] = sum_in_order(x[a][o])",
+    "two operands of three": "x[d][o] = fma(x[a][o], x[b][o])",
     "wrapping float": "t[o]: wrap(f32) = x[a][o]",
     "branches of two types": "x[d][o] = x[a][o] if n > 1 else s[a][o]",
     "float as a condition": "s[d][o] = 1 if x[a][o] else 2",
@@ -56,16 +65,15 @@ def test_mistakes(golden: Callable[[str, str], None]) -> None:
     golden("isa/floating_errors.txt", "\n\n".join(f"{name}\n{message(text)}" for name, text in MISTAKES.items()) + "\n")
 
 
-def test_the_text_of_semantics_reads_back_the_same() -> None:
-    found = machine_semantics(float_machine())
-    for name in ("ALU", "SCALE"):
-        text = unparse_semantics(found[name])
-        head, _, rest = TEXT.partition(f"  {name}:\n")
-        before, _, after = rest.partition("    semantics: |\n")
-        _, _, after = after.partition("\n  SCALE:\n" if name == "ALU" else "\n  END:\n")
-        body = "".join(f"      {line}\n" for line in text.splitlines())
-        again = f"{head}  {name}:\n{before}    semantics: |\n{body}{'  SCALE' if name == 'ALU' else '  END'}:\n{after}"
-        assert unparse_semantics(machine_semantics(load_text(again, "again.yaml"))[name]) == text
+@pytest.mark.parametrize(("name", "following"), [("ALU", "SCALE"), ("SCALE", "SUM"), ("SUM", "END")])
+def test_the_text_of_semantics_reads_back_the_same(name: str, following: str) -> None:
+    text = unparse_semantics(machine_semantics(float_machine())[name])
+    head, _, rest = TEXT.partition(f"  {name}:\n")
+    before, _, after = rest.partition("    semantics: |\n")
+    _, _, after = after.partition(f"\n  {following}:\n")
+    body = "".join(f"      {line}\n" for line in text.splitlines())
+    again = f"{head}  {name}:\n{before}    semantics: |\n{body}  {following}:\n{after}"
+    assert unparse_semantics(machine_semantics(load_text(again, "again.yaml"))[name]) == text
 
 
 def test_bounds_are_those_of_the_bits() -> None:

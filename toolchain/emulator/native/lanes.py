@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from toolchain.emulator.native.floating import floating
+from toolchain.emulator.native.floating import floating, reduction
 from toolchain.emulator.native.function import Function, c_type, straddles
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, wrapped
 from toolchain.isa.semantics import ir
@@ -138,6 +138,8 @@ class LaneWriter(CWriter):
                 return CValue(f"({value_type(kind)}){temp_name(self.sheet.function, name)}[{self.flat(lanes)}]", self._temp_range(name), width(kind))
             case ir.Lane(name=name):
                 return CValue(f"(int32_t)l_{name}", Interval(0, self.sheet.function.semantics.lanes[name] - 1), 32)
+            case ir.FloatReduce():
+                return self._float_reduce(e)
             case ir.Reduce():
                 return self._reduce(e)
             case ir.Float() | ir.ToFloat() | ir.ToInteger():
@@ -185,6 +187,17 @@ class LaneWriter(CWriter):
         lines += ["{", *self.sheet.body, step, "}"]
         self.sheet.body = [*outer, *lines]
         self.sheet.names[e, self.path] = CValue(name, span, bits)
+        return self.sheet.names[e, self.path]
+
+    def _float_reduce(self, e: ir.FloatReduce) -> CValue:
+        assert self.sheet
+        if (e, self.path) not in self.sheet.names:
+            extents, name = self.sheet.function.semantics.lanes, self.sheet.function.fresh("s")
+            outer, self.sheet.body = self.sheet.body, []
+            made = reduction(e, name, [self.value(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])])
+            loops = [f"for (int l_{lane} = 0; l_{lane} < {extents[lane]}; l_{lane}++)" for lane in e.over]
+            self.sheet.body = [*outer, *made.before, *loops, "{", *self.sheet.body, *made.step, "}", *made.after]
+            self.sheet.names[e, self.path] = made.result
         return self.sheet.names[e, self.path]
 
     def modular(self, e: Expr) -> str:

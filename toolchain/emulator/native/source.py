@@ -1,7 +1,7 @@
 """The C text of a whole machine: one function an instruction, put into the engine's template; matrix products get fast C."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
-from toolchain.spec.model import Machine, View
+from toolchain.spec.model import FloatType, Machine, View
+from toolchain.spec.model.types import FLOATS
 
 
 @dataclass
@@ -105,15 +106,24 @@ def _engine_source(key: _Identity) -> str:
         zeros=(largest + 127) // 64 * 64,
         functions=functions,
         tables=products.tables(),
-        floats=any(_floats(found) for found in semantics.values()),
+        floats=_floats(semantics.values()),
         most_iterations=f"{MOST_ITERATIONS}.0",
     )
 
 
-def _floats(semantics: ir.Semantics) -> bool:
-    """Whether an instruction computes with floating values."""
-    parts = (e for stmt in statements(semantics.body) for part in expressions(stmt) for e in nodes(part))
-    return any(isinstance(e, ir.Float | ir.ToFloat | ir.ToInteger) for e in parts)
+def _floats(instructions: Iterable[ir.Semantics]) -> list[FloatType]:
+    """The floating formats that instructions compute with."""
+    parts = [e for semantics in instructions for stmt in statements(semantics.body) for part in expressions(stmt) for e in nodes(part)]
+    found: set[str] = set()
+    for e in parts:
+        match e:
+            case ir.Float(type=kind) | ir.FloatReduce(type=kind) | ir.ToInteger(source=kind):
+                found.add(kind.name)
+            case ir.ToFloat(type=kind, source=source):
+                found |= {kind.name} | ({source.name} if source else set[str]())
+            case _:
+                pass
+    return [kind for kind in FLOATS.values() if kind.name in found]
 
 
 def instruction_lines(machine: Machine, semantics: ir.Semantics, number: int, products: Products) -> list[str]:

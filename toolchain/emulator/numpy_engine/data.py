@@ -8,7 +8,7 @@ import numpy as np
 
 from toolchain.emulator.numpy_engine.addresses import Address, Scalars
 from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, where, wide
-from toolchain.emulator.numpy_engine.floating import floating
+from toolchain.emulator.numpy_engine.floating import floating, reduced
 from toolchain.emulator.numpy_engine.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.numpy_engine.storage import ChosenLanes, Reader, WholeLanes, is_whole, scalar_dtype
 from toolchain.isa.semantics import ir
@@ -96,6 +96,8 @@ class Data(Expressions):
                 return self._position(name)
             case ir.Float() | ir.ToFloat() | ir.ToInteger():
                 return floating(e, [self.value(part) for part in ex.children(e)])
+            case ir.FloatReduce():
+                return self._float_reduce(e)
             case ir.Reduce():
                 return self.product(e) or self._reduce(e)
             case _:
@@ -180,6 +182,19 @@ class Data(Expressions):
                 return (np.minimum if e.op == "min" else np.maximum).reduce(found, axis=over, keepdims=True)
             absent = math.prod(extent for axis, extent in zip(over, missing, strict=True) if found.shape[axis] != extent)
             return found.sum(axis=over, keepdims=True) * absent
+
+        return reduce
+
+    def _float_reduce(self, e: ir.FloatReduce) -> Run:
+        parts = [self.value(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])]
+        over, whole = tuple(self.axes.lane_axis(lane) for lane in e.over), self.axes.lane_shape(e.over)
+
+        def reduce(f: Frame) -> Value:
+            found = [np.asarray(part(f)) for part in parts]
+            shape = np.broadcast_shapes(whole, *(x.shape for x in found))
+            if math.prod(shape) > ELEMENTS:
+                raise TooLargeError
+            return reduced(e, [np.broadcast_to(x, shape) for x in found], over)
 
         return reduce
 

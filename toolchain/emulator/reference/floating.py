@@ -1,11 +1,12 @@
 """The reference engine's floating operations: exact numbers, rounded once. Values are the signed integers that their bits spell."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from toolchain.isa.semantics import ir
-from toolchain.spec.exact_floats import Number, Real, decode, encode, from_fraction
+from toolchain.spec.exact_floats import Number, Real, decode, encode
 from toolchain.spec.model import FloatType, ScalarType
 
 Operation = Callable[[Sequence[int]], int]
@@ -15,8 +16,10 @@ Operation = Callable[[Sequence[int]], int]
 def operation(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Operation:
     """The function of a node's operands."""
     match e:
-        case ir.ToFloat(type=target):
-            return lambda v: from_fraction(v[0], target)
+        case ir.ToFloat(type=target, source=source, saturate=saturate):
+            if source is None:
+                return lambda v: encode(whole(v[0]), target, saturate)
+            return lambda v: encode(decode(v[0], source), target, saturate)
         case ir.ToInteger(source=source, rounding=rounding, type=target):
             return lambda v: rounded(decode(v[0], source), rounding, target)
         case ir.Float(op=op, type=kind):
@@ -35,9 +38,13 @@ def _operation(op: str, kind: FloatType) -> Operation:
             return lambda v: v[0] & kind.magnitude
         case "is_nan":
             return lambda v: int(decode(v[0], kind) is None)
-        case "add" | "sub" | "mul":
-            function = {"add": add, "sub": subtract, "mul": multiply}[op]
+        case "add" | "sub" | "mul" | "div":
+            function = {"add": add, "sub": subtract, "mul": multiply, "div": divide}[op]
             return lambda v: encode(function(decode(v[0], kind), decode(v[1], kind)), kind)
+        case "fma":
+            return lambda v: encode(add(multiply(decode(v[0], kind), decode(v[1], kind)), decode(v[2], kind)), kind)
+        case "sqrt":
+            return lambda v: encode(root(decode(v[0], kind)), kind)
         case "lt" | "le" | "eq":
             return lambda v: int(_compare(op, decode(v[0], kind), decode(v[1], kind)))
         case _:
@@ -72,6 +79,69 @@ def multiply(a: Number, b: Number) -> Number:
     if a.size is None or b.size is None:
         return None if a.size == 0 or b.size == 0 else Real(negative, None)
     return Real(negative, a.size * b.size)
+
+
+def divide(a: Number, b: Number) -> Number:
+    """The exact quotient; of a number above zero and zero: infinity."""
+    if a is None or b is None or (a.size is None and b.size is None) or (a.size == 0 and b.size == 0):
+        return None
+    negative = a.negative != b.negative
+    if a.size is None or b.size == 0:
+        return Real(negative, None)
+    return Real(negative, a.size / b.size if b.size is not None else Fraction(0))
+
+
+ROOT_BITS = 80
+"""Far more than any format's, so that a bit behind them decides like all that are left out."""
+
+
+def root(a: Number) -> Number:
+    """A number that rounds as the square root does; of -0: -0."""
+    if a is None or (a.negative and a.size != 0):
+        return None
+    if a.size is None or a.size == 0:
+        return a
+    shift = max(2 * ROOT_BITS - a.size.numerator.bit_length() + a.size.denominator.bit_length(), 0) // 2
+    scaled = a.size * (1 << 2 * shift)
+    whole = math.isqrt(math.floor(scaled))
+    exact = whole * whole == scaled
+    return Real(False, Fraction(2 * whole + (not exact), 1 << (shift + 1)))
+
+
+def whole(number: int) -> Real:
+    """An integer."""
+    return Real(number < 0, Fraction(abs(number)))
+
+
+def reduction(e: ir.FloatReduce) -> Operation:
+    """The function of all terms, in order; of `dot_exact`: of factors, each beside its partner."""
+    kind = e.type
+    match e.op:
+        case "in_order":
+            return lambda terms: functools.reduce(lambda a, b: _sum(a, b, kind), terms)
+        case "tree":
+            return lambda terms: functools.reduce(lambda a, b: _sum(a, b, kind), _trees(terms, e.width, kind))
+        case "exact":
+            return lambda terms: encode(functools.reduce(add, [decode(bits, kind) for bits in terms]), kind)
+        case "dot_exact":
+            return lambda terms: encode(functools.reduce(add, _products(terms, kind)), kind)
+        case _:
+            return lambda terms: functools.reduce(lambda a, b: _extreme(e.op, a, b, kind), terms)
+
+
+def _sum(a: int, b: int, kind: FloatType) -> int:
+    return encode(add(decode(a, kind), decode(b, kind)), kind)
+
+
+def _trees(terms: Sequence[int], width: int, kind: FloatType) -> Sequence[int]:
+    """The sums of each `width` neighbours."""
+    while width > 1:
+        terms, width = [_sum(a, b, kind) for a, b in zip(terms[::2], terms[1::2], strict=True)], width // 2
+    return terms
+
+
+def _products(factors: Sequence[int], kind: FloatType) -> list[Number]:
+    return [multiply(decode(a, kind), decode(b, kind)) for a, b in zip(factors[::2], factors[1::2], strict=True)]
 
 
 def _compare(op: str, a: Number, b: Number) -> bool:

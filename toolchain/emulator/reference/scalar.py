@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolchain.analysis.state import Element, State, locate, read_bytes, record_field, unpack, wrap
-from toolchain.emulator.reference.floating import operation
+from toolchain.emulator.reference.floating import operation, reduction
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex
@@ -75,6 +75,8 @@ def value_of(e: Expr) -> Value:
             return _narrow(e)
         case ir.Float() | ir.ToFloat() | ir.ToInteger():
             return _floating(e)
+        case ir.FloatReduce():
+            return _float_reduce(e)
         case ir.Reduce(op=op, value=value, over=over):
             return _reduce(op, value_of(value), over)
         case _:
@@ -84,6 +86,12 @@ def value_of(e: Expr) -> Value:
 def _floating(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Value:
     function, parts = operation(e), [value_of(v) for v in ex.children(e)]
     return lambda frame: function([part(frame) for part in parts])
+
+
+def _float_reduce(e: ir.FloatReduce) -> Value:
+    function, over = reduction(e), e.over
+    parts = [value_of(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])]
+    return lambda frame: function([part(frame) for _ in each_lane(frame, over) for part in parts])
 
 
 def _logic(e: ex.Logic) -> Value:

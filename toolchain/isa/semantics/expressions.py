@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Bound, Scope, dotted, lane_names, make_access, require_place
 from toolchain.isa.semantics.floating import CALLS, Floating, within
+from toolchain.isa.semantics.floating import REDUCTIONS as REDUCTIONS_OF_FLOATS
 from toolchain.isa.semantics.text import Function
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
@@ -230,6 +231,9 @@ class Expressions:
         if name in CALLS:
             self._arity(e, CALLS[name])
             return self.floating.call(name, values, e.span)
+        if name in REDUCTIONS_OF_FLOATS:
+            self._arity(e, 2 if name in ("sum_tree", "dot_exact") else 1)
+            return self.floating.reduction(name, values, e.span)
         if name in FLOATS or name == "to_bits":
             self._arity(e, 1)
             return self.floating.to_format(values[0], FLOATS[name], e.span) if name in FLOATS else self.floating.to_bits(values[0], e.span)
@@ -274,7 +278,9 @@ class Expressions:
         value, of, *limits = list(e.args)
         kind = self._type(of)
         if isinstance(kind, FloatType):
-            raise fail("E0226", f"an integer becomes {kind} by {kind}(x)", e.span)
+            if overflow == "wrap" or limits:
+                raise fail("E0226", f"a value becomes {kind} by {kind}(x) or saturate(x, {kind})", e.span)
+            return self.floating.to_format(self.resolve(value, bound), kind, e.span, saturate=True)
         low, high = [_number(self.scalar(a, bound)) for a in limits] if limits else (kind.low, kind.high)
         return ir.Narrow(self.floating.integer(self.resolve(value, bound), e.span), kind, overflow, low, high, span=e.span)
 

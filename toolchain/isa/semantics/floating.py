@@ -17,7 +17,15 @@ ORDER = {"<": ("lt", False), "<=": ("le", False), ">": ("lt", True), ">=": ("le"
 """Each comparison: the operation, and whether its operands change places."""
 TRUTHS = frozenset({"lt", "le", "eq", "is_nan"})
 """Operations that give 0 or 1."""
-CALLS = {"minimum": 2, "maximum": 2, "minimum_number": 2, "maximum_number": 2, "is_nan": 1}
+REDUCTIONS = {
+    "sum_in_order": "in_order", "sum_tree": "tree", "sum_exact": "exact", "dot_exact": "dot_exact",
+    "reduce_minimum": "minimum", "reduce_maximum": "maximum",
+    "reduce_minimum_number": "minimum_number", "reduce_maximum_number": "maximum_number",
+}  # fmt: skip
+"""Reductions of floating values, and their operations in the IR."""
+MOST_WIDE = 1 << 12
+"""Terms of a tree."""
+CALLS = {"minimum": 2, "maximum": 2, "minimum_number": 2, "maximum_number": 2, "is_nan": 1, "divide": 2, "reciprocal": 1, "sqrt": 1, "fma": 3}
 """Functions of floating values alone, and how many they take."""
 
 
@@ -38,7 +46,7 @@ class Floating:
                 return _floating(self.scope.temps[name].type)
             case ir.Float(op=op, type=kind):
                 return None if op in TRUTHS or op == "to_bits" else kind
-            case ir.ToFloat(type=kind):
+            case ir.ToFloat(type=kind) | ir.FloatReduce(type=kind):
                 return kind
             case ex.Choose(then=then):
                 return self.type_of(then)
@@ -111,7 +119,21 @@ class Floating:
         kinds = [kind for e in values if (kind := self.type_of(e))]
         if not kinds or any(kind != kinds[0] for kind in kinds):
             raise fail("E0226", f"{name} takes floating values of one type", span)
-        return ir.Float(name, kinds[0], tuple(self.converted(e, kinds[0]) for e in values), span=span)
+        operands = tuple(self.converted(e, kinds[0]) for e in values)
+        if name == "reciprocal":
+            return ir.Float("div", kinds[0], (ir.ToFloat(ex.Const(1), kinds[0]), *operands), span=span)
+        return ir.Float("div" if name == "divide" else name, kinds[0], operands, span=span)
+
+    def reduction(self, name: str, values: Sequence[Expr], span: Span | None) -> Expr:
+        """`sum_in_order(x)`, `sum_tree(x, 8)`, `dot_exact(a, b)`: over the lanes that the statement does not keep."""
+        first, *others = values
+        kind = self._common(first, others[0], span) if name == "dot_exact" else self.type_of(first)
+        if kind is None:
+            raise fail("E0226", f"{name} takes floating values", span)
+        if name == "dot_exact":
+            first = ir.Float("mul", kind, (self.converted(first, kind), self.converted(others[0], kind)), span=span)
+        width = _width(fold(others[0]), span) if name == "sum_tree" else 0
+        return ir.FloatReduce(REDUCTIONS[name], first, (), kind, width, span=span)
 
     def plain(self, name: str, values: Sequence[Expr], span: Span | None) -> Expr | None:
         """A call of an integer function that floating values have too, or None for one of integers. Raises UserError E0226."""
@@ -120,15 +142,13 @@ class Floating:
             return None
         if name == "abs":
             return ir.Float("abs", kinds[0], (values[0],), span=span)
-        hint = f"say which: {name}imum (a NaN stays) or {name}imum_number (a NaN gives way)" if name in ("min", "max") else ""
+        hint = HINTS.get(name, "")
         raise fail("E0226", f"'{name}' is not defined for {kinds[0]}", span, hint)
 
-    def to_format(self, e: Expr, kind: FloatType, span: Span | None) -> Expr:
-        """`f32(x)`: an integer, rounded to the nearest."""
+    def to_format(self, e: Expr, kind: FloatType, span: Span | None, saturate: bool = False) -> Expr:
+        """`f32(x)`, `saturate(x, f8e4m3)`: an integer or another format's value, rounded to the nearest."""
         found = self.type_of(e)
-        if found == kind:
-            return e
-        return ir.ToFloat(e, kind, span=span)
+        return e if found == kind and not saturate else ir.ToFloat(e, kind, found, saturate, span=span)
 
     def from_bits(self, e: Expr, kind: ScalarType, span: Span | None) -> Expr:
         """`from_bits(x, f32)`: the value whose bits an integer spells, the bits above left aside."""
@@ -148,6 +168,22 @@ class Floating:
         if source is None or isinstance(kind, FloatType):
             raise fail("E0226", "this rounds a floating value to an integer type", span)
         return ir.ToInteger(e, source, rounding, kind, span=span)
+
+
+HINTS = {
+    "min": "say which: minimum (a NaN stays) or minimum_number (a NaN gives way)",
+    "max": "say which: maximum (a NaN stays) or maximum_number (a NaN gives way)",
+    "sum": "say in which order: sum_in_order, sum_tree or sum_exact",
+    "dot": "say in which order: sum_in_order(a * b), sum_tree(a * b, n), or dot_exact(a, b)",
+    "reduce_min": "say which: reduce_minimum or reduce_minimum_number",
+    "reduce_max": "say which: reduce_maximum or reduce_maximum_number",
+}
+
+
+def _width(e: Expr, span: Span | None) -> int:
+    if isinstance(e, ex.Const) and 2 <= e.value <= MOST_WIDE and e.value & (e.value - 1) == 0:
+        return e.value
+    raise fail("E0226", f"a tree adds a power of two terms, 2 to {MOST_WIDE}", e.span or span)
 
 
 def _floating(kind: ScalarType) -> FloatType | None:

@@ -128,7 +128,7 @@ class Extreme(Expr):
 class Float(Expr):
     """An operation on floating values, each the signed integer that its bits spell; rounded to nearest even in `type`.
 
-    op: `add sub mul neg abs minimum maximum minimum_number maximum_number from_bits` give a value of `type`;
+    op: `add sub mul div fma sqrt neg abs minimum maximum minimum_number maximum_number from_bits` give a value of `type`;
     `lt le eq is_nan` give 0 or 1; `to_bits` gives the bits from 0 up. values: of `type`, for `from_bits` one integer.
     """
 
@@ -139,10 +139,14 @@ class Float(Expr):
 
 @dataclass(frozen=True, slots=True)
 class ToFloat(Expr):
-    """An integer as the nearest value of `type`, ties to even."""
+    """The nearest value of `type`, ties to even. source: the format of the value, None: an integer. saturate: past the greatest, and for infinities,
+    the greatest.
+    """
 
     value: Expr
     type: FloatType
+    source: FloatType | None = None
+    saturate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,17 @@ class ToInteger(Expr):
     source: FloatType
     rounding: str
     type: ScalarType
+
+
+@dataclass(frozen=True, slots=True)
+class FloatReduce(Reduce):
+    """Floating terms in row-major order of the lanes, from the first one on. op: `in_order` adds one after the other; `tree` adds each
+    `width` neighbours as a balanced tree, then the trees in order; `exact` rounds the exact sum once, `dot_exact` that of the exact products of a
+    `mul`; `minimum`, `maximum`, `minimum_number`, `maximum_number`.
+    """
+
+    type: FloatType
+    width: int = 0
 
 
 def is_lane_leaf(e: Expr) -> bool:

@@ -3,6 +3,7 @@ and checked as a whole: lanes have extents, replicas agree on the shared memory 
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ from toolchain.isa.semantics.instances import access_differs, differs, replica_l
 from toolchain.isa.semantics.ranges import analyse
 from toolchain.isa.semantics.statements import Statements
 from toolchain.isa.semantics.text import Locator, read_functions
-from toolchain.isa.semantics.traverse import nodes, statements
+from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
@@ -22,19 +23,26 @@ from toolchain.spec.model import Instruction, Machine
 
 
 def check_semantics(machine: Machine, semantics: ir.Semantics) -> None:
-    """Raises UserError E0206 (a lane without extent), E0217 (a control memory filled with calculated data) and E0218 (a shared
-    write that depends on the replica)."""
+    """Raises UserError E0206 (a lane without extent), E0217 (a control memory filled with calculated data), E0218 (a shared
+    write that depends on the replica) and E0226 (a sum that trees do not divide)."""
     for stmt in statements(semantics.body):
         if isinstance(stmt, ir.SetTemp):
             for lane in stmt.lanes:
                 if lane not in semantics.lanes:
                     raise fail("E0206", f"nothing says how long lane '{lane}' is", stmt.span, "use it in the lanes of a memory as well")
+        _check_trees(semantics, stmt)
         if isinstance(stmt, ir.Store) and machine.memory[stmt.access.view.memory].control and (stmt.accumulate or not _copied(stmt.value)):
             name = stmt.access.view.memory
             raise fail("E0217", f"'{name}' is a control memory and takes elements as they are", stmt.span, "copy an element, or write a number")
     levels = {level.name for level in replica_levels(machine)}
     if levels:
         _Sharing(machine, levels, replica_names(machine, semantics)).check(semantics.body, False)
+
+
+def _check_trees(semantics: ir.Semantics, stmt: ir.Stmt) -> None:
+    for e in (inner for part in expressions(stmt) for inner in ex.walk(part)):
+        if isinstance(e, ir.FloatReduce) and e.width and math.prod(semantics.lanes.get(lane, 0) for lane in e.over) % e.width:
+            raise fail("E0226", f"trees of {e.width} do not make up the terms over {', '.join(e.over)}", e.span or stmt.span)
 
 
 def _copied(value: Expr) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.floating import ARITHMETIC
+from toolchain.isa.semantics.floating import REDUCTIONS as FLOAT_REDUCTIONS
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
 from toolchain.spec.render import unparse as unparse_expression
@@ -84,6 +85,7 @@ def unparse(e: Expr) -> str:
     return unparse_expression(ex.rewrite(e, _spelled), _leaf)
 
 
+NAMES = {op: name for name, op in FLOAT_REDUCTIONS.items()}
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "eq": "=="}
 
 
@@ -97,9 +99,16 @@ def _spelled(e: Expr) -> Expr | None:
                 return node(OPERATORS[op], *parts)
             if op == "neg":
                 return ex.Unary("-", *parts)
-            return ex.Call(ex.Name(op), (*parts, ex.Name(str(kind))) if op == "from_bits" else parts)
-        case ir.ToFloat(value=value, type=kind):
-            return ex.Call(ex.Name(str(kind)), (ex.rewrite(value, _spelled),))
+            name = "divide" if op == "div" else op
+            return ex.Call(ex.Name(name), (*parts, ex.Name(str(kind))) if op == "from_bits" else parts)
+        case ir.ToFloat(value=value, type=kind, saturate=saturate):
+            inner = ex.rewrite(value, _spelled)
+            return ex.Call(ex.Name("saturate"), (inner, ex.Name(str(kind)))) if saturate else ex.Call(ex.Name(str(kind)), (inner,))
+        case ir.FloatReduce(op="dot_exact", value=ir.Float(values=values)):
+            return ex.Call(ex.Name("dot_exact"), tuple(ex.rewrite(value, _spelled) for value in values))
+        case ir.FloatReduce(op=op, value=value, width=width):
+            parts = (ex.rewrite(value, _spelled), *([ex.Const(width)] if width else []))
+            return ex.Call(ex.Name(NAMES[op]), parts)
         case ir.ToInteger(value=value, rounding=rounding, type=kind):
             return ex.Call(ex.Name(f"round_{rounding}"), (ex.rewrite(value, _spelled), ex.Name(str(kind))))
         case _:

@@ -119,6 +119,8 @@ class Evaluator:
                 return BITS if op in TRUTHS else (0, (1 << kind.bits) - 1) if op == "to_bits" else type_bounds(kind), parts
             case ir.ToFloat(value=value, type=kind) | ir.ToInteger(value=value, type=kind):
                 return type_bounds(kind), (self.bounds(value, known),)
+            case ir.FloatReduce(value=value, type=kind):
+                return type_bounds(kind), (self.bounds(value, known),)
             case ir.Reduce(op=op, value=value, over=over):
                 return self._reduce(op, self.bounds(value, known), over), ()
             case ir.Load(access=access):

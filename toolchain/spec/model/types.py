@@ -70,8 +70,10 @@ class FloatType(ScalarType):
 
 
 F32 = FloatType(True, 32, "f32", 23)
-FLOATS = {kind.name: kind for kind in (F32,)}
-"""The floating formats, by the names of ml_dtypes without their length."""
+F16, BF16 = FloatType(True, 16, "f16", 10), FloatType(True, 16, "bf16", 7)
+F8E4M3, F8E5M2 = FloatType(True, 8, "f8e4m3", 3, infinities=False), FloatType(True, 8, "f8e5m2", 2)
+FLOATS = {kind.name: kind for kind in (F32, F16, BF16, F8E4M3, F8E5M2)}
+"""IEEE 754's binary32 and binary16, bfloat16, and OCP's two formats of 8 bits (ml_dtypes.float8_e4m3fn and float8_e5m2)."""
 
 
 @dataclass(frozen=True, slots=True)
