@@ -151,7 +151,7 @@ def test_orders_of_sums() -> None:
     assert reduce("exact", [1e38, 1e38, 1e38, 1e38, -1e38, -1e38, -1e38]) == np.float32(1e38)
     tie = [large + 2, large + 2, large, -large]
     assert [reduce("dot_exact", tie), reduce("dot_exact", [*tie, 2.0**-60, 2.0**-80])] == [1 << 26, (1 << 26) + 8]
-    assert [reduction(ir.FloatReduce("exact", ZERO, ("c",), F32))(bits_of(x)) for x in ([-0.0, -0.0], [-0.0, 0.0], [1, -1])] == [-(1 << 31), 0, 0]
+    assert [reduction(ir.FloatReduce("exact", ZERO, ("c",), F32))(bits_of(x)) for x in ([-0.0, -0.0], [-0.0, 0.0], [1.0, -1.0])] == [-(1 << 31), 0, 0]
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
