@@ -12,7 +12,7 @@ import pytest
 
 from tests.tasks.builds import ROOT, environment
 from toolchain.spec.errors import UserError
-from toolchain.tasks.folders import GATE, OWNER, USER, Claims, clean_plan, locked
+from toolchain.tasks.folders import GATE, NAME, OWNER, USER, Claims, clean_plan, locked
 from toolchain.tasks.plan import Plan, make_plan
 from toolchain.tasks.stage import Job
 
@@ -50,6 +50,41 @@ def test_the_second_waits_and_says_so(tmp_path: Path) -> None:
             assert second.stdout.readline() == "held\n"
             second.communicate("\n")
             assert second.returncode == 0
+
+
+def test_those_who_read_do_not_wait_for_each_other_and_a_writer_waits_for_all(tmp_path: Path) -> None:
+    written = threading.Event()
+
+    def write() -> None:
+        with locked(tmp_path):
+            written.set()
+
+    writer = threading.Thread(target=write)
+    with locked(tmp_path, reading=True):
+        with locked(tmp_path, reading=True):
+            writer.start()
+            assert not written.wait(1.0)
+        assert not written.wait(0.2)
+    assert written.wait(20.0)
+    writer.join()
+
+
+def test_a_lock_of_a_folder_that_was_removed_meanwhile_is_taken_anew(tmp_path: Path) -> None:
+    folder, inside = tmp_path / "home", threading.Event()
+
+    def second() -> None:
+        with locked(folder):
+            inside.set()
+
+    waiting = threading.Thread(target=second)
+    with locked(folder):
+        waiting.start()
+        assert not inside.wait(0.7)
+        (folder / NAME).unlink()
+        folder.rmdir()
+    assert inside.wait(20.0)
+    waiting.join()
+    assert (folder / NAME).exists()
 
 
 def test_a_killed_one_holds_nothing(tmp_path: Path) -> None:

@@ -4,16 +4,18 @@ Builds of the same things share a folder, others wait. A stage's own lock (`lock
 model of the same name, or another choice of variables, from taking the folder over between two stages of one build. Removal leaves foreign files.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from toolchain.spec.errors import fail
 from toolchain.tasks.plan import Plan
@@ -25,24 +27,41 @@ PATIENCE = 0.5
 
 
 @contextmanager
-def locked(folder: Path) -> Generator[None]:
-    """Holds the folder, made if need be; the system lets go of it however the process ends. Raises UserError E0005."""
-    import filelock
-
+def locked(folder: Path, reading: bool = False) -> Generator[None]:
+    """Holds the folder, made if need be; the system lets go of it however the process ends. reading: together with others that read, while none
+    writes. Raises UserError E0005."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / NAME)
-        try:
-            lock.acquire(timeout=PATIENCE)
-        except filelock.Timeout:
-            print(f"{folder}: another build is at work here; waiting for it", file=sys.stderr, flush=True)
-            lock.acquire()
+        file = _held(folder, fcntl.LOCK_SH if reading else fcntl.LOCK_EX)
     except OSError as error:
         raise fail("E0005", f"cannot write into the folder: {error.strerror}", place=str(folder)) from None
-    try:
+    with file:
         yield
-    finally:
-        lock.release()
+
+
+def _held(folder: Path, way: int) -> BinaryIO:
+    """The folder's lock file, locked until it is closed; one that was removed while we waited for it is no lock any more."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / NAME).open("ab")
+        if not _taken(file, way):
+            print(f"{folder}: another build is at work here; waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(file, way)
+        with suppress(FileNotFoundError):
+            if os.fstat(file.fileno()).st_ino == (folder / NAME).stat().st_ino:
+                return file
+        file.close()
+
+
+def _taken(file: BinaryIO, way: int) -> bool:
+    """Whether it can be had within PATIENCE."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(file, way | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() >= end:
+            return False
+        time.sleep(PATIENCE / 20)
 
 
 GATE, OWNER, USER = ".claim.lock", ".owner", ".user-"

@@ -44,7 +44,7 @@ def perform(step: Step, say: Say) -> None:
     stop_if_interrupted()
     with ExitStack() as held:
         for folder in sorted({step.home, *(before.home for before in step.before)}):  # one order for all builds, so that none waits for ever
-            held.enter_context(locked(folder))
+            held.enter_context(locked(folder, reading=folder != step.home))
         if not step.changes():
             return
         files, before = step.files(), _unedited(step)
