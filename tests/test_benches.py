@@ -53,14 +53,14 @@ def test_every_bench_tells_how_it_is_called(name: str, capsys: pytest.CaptureFix
 SMALL_RUNS = {
     "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000", "whole_model": "vta digits made",
     "emulate_command": "made 1", "house": "", "quantiser": "--small", "all": "emulation --small --folder made",
-    "mutants": "--targets stcp920 --count 4 --kernels 1", "explore": "--small --folder made",
+    "mutants": "--targets stcp920 --count 4 --kernels 1",
 }  # fmt: skip
 """Arguments with which a bench takes seconds."""
 LONGER_RUNS = {
     "byoc": "digits --folder made", "clib": "--model digits --runs 1", "placement": "digits --target vta --folder made",
     "resnet50_dpuv3": "made digits", "vta_roofline": "made C9", "build": "vta digits", "corners": "--target vta --share 2000",
     "many_cores": "--model digits --folder made",
-    "deconvolution": "", "emulator": "",
+    "deconvolution": "", "emulator": "", "explore": "--small --folder made",
     "quantiser_forms": "--model digits --target vta --samples 4 --only QDQ --folder made",
 }  # fmt: skip
 """Half a minute each on a busy machine: with TILEWRIGHT_SLOW alone."""

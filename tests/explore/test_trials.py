@@ -1,6 +1,7 @@
 """Trials in a journal: budgets, refusals, studies that go on, and points of processes that died."""
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from toolchain.explore.trials import OWNER, open_trials, quiet
 from toolchain.spec.errors import UserError
 
 pytest.importorskip("optuna")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def measure_all(study: Study, folder: Path, most: int = 1000) -> list[Point]:
@@ -83,6 +85,23 @@ def test_points_of_a_process_that_died_are_measured_again(tmp_path: Path) -> Non
     assert taken.point in asked
     assert live.point not in asked
     assert other.point not in asked
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.explore.studies import STUDY
+from toolchain.explore.trials import JOURNAL_LOCK, JournalLock, open_trials
+open_trials(STUDY, Path(sys.argv[1]))
+JournalLock(Path(sys.argv[1]) / JOURNAL_LOCK).acquire()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_holds_up_no_other(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert sorted(measure_all(STUDY, tmp_path)) == sorted(found())
 
 
 def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:

@@ -17,11 +17,28 @@ from toolchain.spec.typed_json import MistypedError, Tree, from_json, to_json
 if TYPE_CHECKING:
     import optuna
 
-JOURNAL, LOCK = "study.journal", ".study.lock"
+JOURNAL, LOCK, JOURNAL_LOCK = "study.journal", ".study.lock", ".journal.lock"
 BATCH = 8
 """Points that a search which learns asks for at once, however many processes measure them."""
 DIGEST, OUTCOME, OWNER, LOST, QUEUED_POINT = "digest", "outcome", "owner", "lost", "point"
 """Keys of attributes: of the study; of a trial its outcome, the process that measures it, whether that one died, its point where it was queued."""
+
+
+class JournalLock:
+    """Optuna's interface of a lock. Its own stay behind when a process is killed, and hold up all others; the system lets go of this one."""
+
+    def __init__(self, path: Path) -> None:
+        import filelock
+
+        self._lock = filelock.FileLock(path)
+
+    def acquire(self) -> bool:
+        """Waits as long as another process writes."""
+        self._lock.acquire()
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
 
 
 @dataclass(frozen=True)
@@ -137,7 +154,7 @@ def open_trials(study: Study, folder: Path) -> Trials:
         from optuna.storages.journal import JournalFileBackend
 
         try:
-            storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+            storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL), lock_obj=cast("Any", JournalLock(folder / JOURNAL_LOCK))))
             ways = ["maximize" if OBJECTIVES[name].more else "minimize" for name in study.objectives]
             held = optuna.create_study(storage=storage, study_name="study", directions=ways, load_if_exists=True)
         except (ValueError, KeyError, TypeError):
