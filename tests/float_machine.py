@@ -172,6 +172,21 @@ instructions:
           m[d % 4][r, o] = x[a][o] if r == n else m[b % 4][r, o]
       else:
           x[d][o] = sum_in_order(KIND(h[a][o]) * KIND(h[b][c])) + KIND(sum_exact(h[d][c]))
+  TABLE:
+    format: op
+    match: {opcode: 6}
+    unit: work
+    timing: one
+    in_place: true
+    semantics: |
+      if what % 4 == 0:
+          h[d][o] = exp(h[a][o])
+      elif what % 4 == 1:
+          h[d][o] = log(h[a][o])
+      elif what % 4 == 2:
+          h[d][o] = tanh(h[a][o])
+      else:
+          h[d][o] = LOW(f32(erf(h[a][o] if o < n else -h[b][o])) * from_bits(scale, f32))
   END:
     format: op
     match: {opcode: 0}
@@ -208,7 +223,7 @@ SPECIAL = np.array(
 def float_program(machine: Machine, seed: int, length: int = 24) -> Program:
     """Random instructions, each operation as likely as any other; LOAD and STORE now and then."""
     rng = np.random.default_rng(seed)
-    words = [1 + int(x) for x in rng.choice(5, length, p=[0.05, 0.05, 0.35, 0.3, 0.25])]
+    words = [1 + int(x) for x in rng.choice(6, length, p=[0.05, 0.05, 0.3, 0.25, 0.2, 0.15])]
     scales = np.where(rng.integers(0, 3, length) == 0, rng.choice(SPECIAL, length), rng.normal(0, 1, length).astype(np.float32).view(np.uint32))
     rest = rng.integers(0, 1 << 21, length)
     encoded = [word | int(low) << 4 | int(scale) << 25 for word, low, scale in zip(words, rest, scales, strict=True)]

@@ -178,7 +178,8 @@ def unknown(expr: Expr, names: Mapping[str, object]) -> Exception:
 BUILT_IN = (
     "dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor",
     "round_truncate", "minimum", "maximum", "minimum_number", "maximum_number", "is_nan", "from_bits", "to_bits",
-    "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "divide", "reciprocal", "sqrt", "fma", "sum_in_order", "sum_tree", "sum_exact", "dot_exact",
+    "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "divide", "reciprocal", "sqrt", "fma", "exp", "log", "tanh", "erf",
+    "sum_in_order", "sum_tree", "sum_exact", "dot_exact",
     "reduce_minimum", "reduce_maximum", "reduce_minimum_number", "reduce_maximum_number",
 )  # fmt: skip
 """Functions of the semantics language beside FUNCTIONS."""

@@ -34,6 +34,7 @@ MISTAKES = {
     "tree that does not divide": "x[d][o] = sum_tree(m[a % 4][r, o], 8)",
     "exact sum of integers": "s[d][o] = sum_exact(s[a][c])",
     "reduction over nothing": "x[d][o] = sum_in_order(x[a][o])",
+    "function of a wide format": "x[d][o] = exp(x[a][o])",
     "two operands of three": "x[d][o] = fma(x[a][o], x[b][o])",
     "wrapping float": "t[o]: wrap(f32) = x[a][o]",
     "branches of two types": "x[d][o] = x[a][o] if n > 1 else s[a][o]",
@@ -65,7 +66,7 @@ def test_mistakes(golden: Callable[[str, str], None]) -> None:
     golden("isa/floating_errors.txt", "\n\n".join(f"{name}\n{message(text)}" for name, text in MISTAKES.items()) + "\n")
 
 
-@pytest.mark.parametrize(("name", "following"), [("ALU", "SCALE"), ("SCALE", "SUM"), ("SUM", "END")])
+@pytest.mark.parametrize(("name", "following"), [("ALU", "SCALE"), ("SCALE", "SUM"), ("SUM", "TABLE")])
 def test_the_text_of_semantics_reads_back_the_same(name: str, following: str) -> None:
     text = unparse_semantics(machine_semantics(float_machine())[name])
     head, _, rest = TEXT.partition(f"  {name}:\n")

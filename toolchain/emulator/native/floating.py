@@ -86,6 +86,8 @@ def _operation(op: str, kind: FloatType, values: list[str]) -> CValue:
             return CValue(f"({values[0]} & {kind.magnitude})", Interval(0, kind.high), BITS32)
         case "is_nan":
             return CValue(f"tw_float_is_nan({values[0]}, {kind.magnitude}, {last})", Interval(0, 1), BITS32)
+        case "exp" | "log" | "tanh" | "erf":
+            return CValue(f"((int32_t)tw_{kind}_{op}[{values[0]} & {(1 << kind.bits) - 1}])", _range(kind), BITS32)
         case "minimum" | "maximum" | "minimum_number" | "maximum_number":
             which = f"{int(op.startswith('maximum'))}, {int(op.endswith('_number'))}"
             text = f"tw_float_extreme({', '.join(values)}, {which}, {kind.magnitude}, {last}, {kind.nan})"

@@ -1,7 +1,7 @@
 """The C text of a whole machine: one function an instruction, put into the engine's template; matrix products get fast C."""
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.levels import factors, packing_functions
 from toolchain.emulator.native.statements import Instead, block, replica_loop, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
+from toolchain.emulator.numpy_engine.function_tables import function_table
 from toolchain.isa.c_source import HELPERS
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, find_contractions
@@ -20,6 +21,8 @@ from toolchain.isa.semantics.instances import stream_levels
 from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
+from toolchain.spec.expr import Expr
+from toolchain.spec.float_functions import FUNCTIONS
 from toolchain.spec.model import FloatType, Machine, View
 from toolchain.spec.model.types import FLOATS
 
@@ -107,15 +110,15 @@ def _engine_source(key: _Identity) -> str:
         functions=functions,
         tables=products.tables(),
         floats=_floats(semantics.values()),
+        float_tables=_float_tables(semantics.values()),
         most_iterations=f"{MOST_ITERATIONS}.0",
     )
 
 
 def _floats(instructions: Iterable[ir.Semantics]) -> list[FloatType]:
     """The floating formats that instructions compute with."""
-    parts = [e for semantics in instructions for stmt in statements(semantics.body) for part in expressions(stmt) for e in nodes(part)]
     found: set[str] = set()
-    for e in parts:
+    for e in _nodes(instructions):
         match e:
             case ir.Float(type=kind) | ir.FloatReduce(type=kind) | ir.ToInteger(source=kind):
                 found.add(kind.name)
@@ -124,6 +127,19 @@ def _floats(instructions: Iterable[ir.Semantics]) -> list[FloatType]:
             case _:
                 pass
     return [kind for kind in FLOATS.values() if kind.name in found]
+
+
+def _nodes(instructions: Iterable[ir.Semantics]) -> Iterator[Expr]:
+    return (e for semantics in instructions for stmt in statements(semantics.body) for part in expressions(stmt) for e in nodes(part))
+
+
+def _float_tables(instructions: Iterable[ir.Semantics]) -> list[dict[str, str | int]]:
+    """The tables of functions that instructions call."""
+    found = dict.fromkeys((e.op, e.type) for e in _nodes(instructions) if isinstance(e, ir.Float) and e.op in FUNCTIONS)
+    return [
+        {"name": f"tw_{kind}_{op}", "bits": kind.bits, "codes": ", ".join(map(str, function_table(op, kind).tolist()))}
+        for op, kind in sorted(found, key=lambda item: (item[0], item[1].name))
+    ]
 
 
 def instruction_lines(machine: Machine, semantics: ir.Semantics, number: int, products: Products) -> list[str]:

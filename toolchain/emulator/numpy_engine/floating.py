@@ -8,6 +8,7 @@ import numpy as np
 from toolchain.emulator.numpy_engine.expressions import is_int, where, wide
 from toolchain.emulator.numpy_engine.formats import decode, encode, exact, from_integers, fused, is_nan, is_single, odd
 from toolchain.emulator.numpy_engine.frame import Frame, Run, Value
+from toolchain.emulator.numpy_engine.function_tables import function_table
 from toolchain.isa.semantics import ir
 from toolchain.spec.model import FloatType, ScalarType
 
@@ -49,6 +50,9 @@ def _operation(op: str, kind: FloatType) -> Function:
             return lambda v: encode(np.sqrt(decode(v[0], kind)), kind)
         case "fma":
             return lambda v: fused(v[0], v[1], v[2], kind)
+        case "exp" | "log" | "tanh" | "erf":
+            table = function_table(op, kind)
+            return lambda v: table[wide(v[0]) & ((1 << kind.bits) - 1)]
         case "lt" | "le" | "eq":
             compare = {"lt": np.less, "le": np.less_equal, "eq": np.equal}[op]
             return lambda v: compare(decode(v[0], kind), decode(v[1], kind)).astype(np.int64)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from toolchain.isa.semantics import ir
 from toolchain.spec.exact_floats import Number, Real, decode, encode
+from toolchain.spec.float_functions import function_value
 from toolchain.spec.model import FloatType, ScalarType
 
 Operation = Callable[[Sequence[int]], int]
@@ -45,6 +46,8 @@ def _operation(op: str, kind: FloatType) -> Operation:
             return lambda v: encode(add(multiply(decode(v[0], kind), decode(v[1], kind)), decode(v[2], kind)), kind)
         case "sqrt":
             return lambda v: encode(root(decode(v[0], kind)), kind)
+        case "exp" | "log" | "tanh" | "erf":
+            return lambda v: function_value(op, v[0], kind)
         case "lt" | "le" | "eq":
             return lambda v: int(_compare(op, decode(v[0], kind), decode(v[1], kind)))
         case _:

@@ -10,6 +10,7 @@ from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.exact_floats import is_exact
 from toolchain.spec.expr import Expr
+from toolchain.spec.float_functions import FUNCTIONS, WIDEST
 from toolchain.spec.model import FloatType, ScalarType
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
@@ -25,7 +26,9 @@ REDUCTIONS = {
 """Reductions of floating values, and their operations in the IR."""
 MOST_WIDE = 1 << 12
 """Terms of a tree."""
-CALLS = {"minimum": 2, "maximum": 2, "minimum_number": 2, "maximum_number": 2, "is_nan": 1, "divide": 2, "reciprocal": 1, "sqrt": 1, "fma": 3}
+CALLS = dict.fromkeys(FUNCTIONS, 1) | {
+    "minimum": 2, "maximum": 2, "minimum_number": 2, "maximum_number": 2, "is_nan": 1, "divide": 2, "reciprocal": 1, "sqrt": 1, "fma": 3,
+}  # fmt: skip
 """Functions of floating values alone, and how many they take."""
 
 
@@ -120,6 +123,9 @@ class Floating:
         if not kinds or any(kind != kinds[0] for kind in kinds):
             raise fail("E0226", f"{name} takes floating values of one type", span)
         operands = tuple(self.converted(e, kinds[0]) for e in values)
+        if name in FUNCTIONS and kinds[0].bits > WIDEST:
+            hint = f"convert the value, as in {kinds[0]}({name}(bf16(x))), or write the unit's own arithmetic"
+            raise fail("E0226", f"{name} is not defined for {kinds[0]}", span, hint)
         if name == "reciprocal":
             return ir.Float("div", kinds[0], (ir.ToFloat(ex.Const(1), kinds[0]), *operands), span=span)
         return ir.Float("div" if name == "divide" else name, kinds[0], operands, span=span)

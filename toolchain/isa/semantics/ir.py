@@ -128,7 +128,7 @@ class Extreme(Expr):
 class Float(Expr):
     """An operation on floating values, each the signed integer that its bits spell; rounded to nearest even in `type`.
 
-    op: `add sub mul div fma sqrt neg abs minimum maximum minimum_number maximum_number from_bits` give a value of `type`;
+    op: `add sub mul div fma sqrt exp log tanh erf neg abs minimum maximum minimum_number maximum_number from_bits` give a value of `type`;
     `lt le eq is_nan` give 0 or 1; `to_bits` gives the bits from 0 up. values: of `type`, for `from_bits` one integer.
     """
 

@@ -148,3 +148,6 @@ TW_FLOAT int32_t tw_{{ kind.name }}_saturated(double x) { return tw_float_round(
 TW_FLOAT int32_t tw_{{ kind.name }}_fma(int32_t a, int32_t b, int32_t c)
 { return tw_{{ kind.name }}_round(tw_fused(tw_{{ kind.name }}_number(a), tw_{{ kind.name }}_number(b), tw_{{ kind.name }}_number(c))); }
 {% endfor %}
+{% for table in float_tables %}
+static const int{{ table.bits }}_t {{ table.name }}[] = { {{ table.codes }} };
+{% endfor %}
