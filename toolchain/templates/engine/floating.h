@@ -1,5 +1,6 @@
 /* Floating operations on values that are the signed integers of their bits. Every operation rounds once, to nearest even; every NaN that
    arithmetic gives is the same one. */
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__NO_SIGNED_ZEROS__) || defined(__RECIPROCAL_MATH__) \
