@@ -28,11 +28,12 @@ memories:
   h: {kind: scratchpad, type: low_t, depth: 8}
   s: {kind: scratchpad, type: sum_t, depth: 8}
   q: {kind: scratchpad, type: row_t, depth: 8}
+  ctl: {kind: scratchpad, type: KIND, depth: 4, control: true}
 views:
   dram.vec: {type: vec_t, unit: SIZE}
 units:
   load: {reads: [dram], writes: [x]}
-  work: {reads: [x, m, h, s, q], writes: [x, m, h, s, q]}
+  work: {reads: [x, m, h, s, q, ctl], writes: [x, m, h, s, q]}
   store: {reads: [x], writes: [dram]}
 encoding:
   unit: 64
@@ -50,6 +51,10 @@ encoding:
         scale: {bits: 32, radix: 16, doc: the bits of a float32}
         spare: {bits: 7, default: 0, role: reserved}
 functions: |
+  def first(v):
+      kept = v
+      return kept
+
   def scaled(v, scale):
       return saturate(round_half_even(f32(v) * from_bits(scale, f32), i32), i8)
 instructions:
@@ -140,7 +145,7 @@ instructions:
           elif what == 8:
               x[d][o] = KIND(q[a][o] * (scale << 22)) + KIND(o)
           elif what == 9:
-              x[d][o] = saturate(KIND(s[a][o]), KIND) + KIND(s[b][o])
+              x[d][o] = saturate(KIND(s[a][o]), KIND) + KIND(s[b][o]) * ctl[b % 4]
           else:
               t[o]: KIND = x[(a + i) % 8][o] * KIND(from_bits(scale, f32))
               s[d][o] = round_floor(t[o], i32) if what == 10 else round_half_up(t[o], i32) if what == 11 else round_half_away(t[o], i32)

@@ -48,6 +48,8 @@ MISTAKES = {
     "rounding to a float": "x[d][o] = round_half_even(x[a][o], f32)",
     "floating address": "x[round_floor(from_bits(scale, f32), u8)][o] = x[a][o]",
     "floating branch": "if from_bits(scale, f32) == 1:\n          x[d][o] = x[a][o]",
+    "floating local name of a control memory": "k = ctl[0]",
+    "floating result of a function": "k = first(ctl[0])",
     "floating local name": "k = f32(n)",
 }
 

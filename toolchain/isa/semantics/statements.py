@@ -165,7 +165,7 @@ class Statements:
 
     def _keep(self, before: list[ir.Stmt], name: str, value: Expr, span: Span) -> Expr:
         """Gives a scalar a variable of its own, assigned just before this statement."""
-        if any(ir.is_lane_leaf(e) or isinstance(e, ir.Reduce) for e in nodes(value)):
+        if any(ir.is_lane_leaf(e) or isinstance(e, ir.Reduce) for e in nodes(value)) or self.expressions.floating.type_of(value):
             return value
         unique = self.scope.unique(name)
         before.append(ir.Let(unique, value, span=span))
@@ -174,7 +174,7 @@ class Statements:
     def _call(self, call: ex.Call, before: list[ir.Stmt], span: Span) -> tuple[Expr, ...]:
         """The results of a function, its local names assigned before. Raises UserError E0211 for tensor data."""
         results = self.expressions.inline(call, None, lambda local, value: self._keep(before, local, value, span))
-        return tuple(self.expressions.require_scalar(result, call.span) for result in results)
+        return tuple(self.expressions.floating.integer(self.expressions.require_scalar(result, call.span), call.span) for result in results)
 
     def _unpack(self, names: list[ast.expr], value: ast.expr, span: Span) -> Sequence[ir.Stmt]:
         call = self.locator.convert(value)
