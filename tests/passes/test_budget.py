@@ -17,6 +17,7 @@ from toolchain.accuracy.closeness import output_noise, task_loss
 from toolchain.graph.calibration.table import calibrate, sample_at
 from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import is_integer
+from toolchain.graph.quantisation.least_squares import SWEEPS
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes import budget
 from toolchain.passes.budget import SWITCH, held_out, switch_of, switchboard
@@ -24,6 +25,7 @@ from toolchain.passes.context import Context, Judge
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
+from toolchain.passes.refine import Layer, Lesson, Say
 from toolchain.spec.model.quantisation import Numerics
 
 
@@ -88,6 +90,25 @@ def test_small_channels_beside_large_ones_are_not_lost(tmp_path: Path) -> None:
     assert np.abs(lost - wanted).mean() > 0.5 * np.abs(wanted).mean()
     assert np.abs(found - wanted).mean() < 0.05 * np.abs(wanted).mean()
     assert "first" in {node.name for node in kept.graph if is_integer(node)}
+
+
+def test_weights_that_a_draft_cannot_save_are_not_fitted_before_calls_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep on four samples tells; the rest is fitted once. With a budget in reach there is no draft."""
+    from toolchain.passes import quantize
+
+    real, lessons = quantize.refine, list[tuple[int, int]]()
+
+    def noted(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
+        lessons.append((lesson.count, lesson.sweeps))
+        return real(model, floating, layers, numerics, lesson, say)
+
+    monkeypatch.setattr(quantize, "refine", noted)
+    kept = quantised(spiky(), inputs(40, 1), 0.05, tmp_path)
+    assert lessons == [(quantize.DRAFTED, 1), (32, SWEEPS)]
+    assert noise(spiky(), kept, tmp_path) < 0.05
+    lessons.clear()
+    quantised(branchy(), samples(40), 0.5, tmp_path)
+    assert lessons == [(32, SWEEPS)]
 
 
 def test_nothing_stays_where_the_integers_lose_little(tmp_path: Path) -> None:

@@ -5,17 +5,20 @@ those that are left together. Errors of different calls are taken to add up, whi
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.ranges import rounded
+from toolchain.graph.calibration.relay import Relay, open_relay
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.integers.calls import SCALE, boundary_call, is_candidate, read_call, zero_of
+from toolchain.graph.integers.float_products import use_float_products
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.rewrite import add_constant, constant, fresh_name
-from toolchain.graph.session import Session, run_session
+from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
@@ -54,23 +57,30 @@ class Costly:
 
 @dataclass(frozen=True)
 class Trials:
-    """Holds integer networks against the float one. samples: to measure on; learnt: how many of the first samples may be fitted to."""
+    """Holds integer networks against the float one. samples: to measure on; learnt: how many of the first samples may be fitted to. floating: the
+    float network; calls of it that are left to the host later do not change it."""
 
     judge: Judge
     samples: Samples
     learnt: int
+    floating: ir.Model
     place: str
 
-    def measured(self, floating: ir.Model, integer: ir.Model) -> tuple[float, float]:
-        """The loss and the noise of an integer network, both rounded."""
-        samples = self.few(floating, HELD)
+    @cached_property
+    def _floats(self) -> tuple[Results, Results]:
+        """Samples of a measurement of a whole network, and the float network's outputs on them."""
+        samples = self.few(self.floating, HELD)
         given = [sample_at(samples, number) for number in range(sample_count(samples))]
-        wanted, found = (self._results(model, given) for model in (floating, integer))
-        loss, noise = self.judge.loss(given, wanted, found), self.judge.noise(wanted, found)
-        return rounded(loss, DIGITS), rounded(noise, DIGITS)
+        return given, self._results(self.floating, given)
+
+    def measured(self, integer: ir.Model) -> tuple[float, float]:
+        """The loss and the noise of an integer network, both rounded."""
+        given, wanted = self._floats
+        found = self._results(integer, given)
+        return rounded(self.judge.loss(given, wanted, found), DIGITS), rounded(self.judge.noise(wanted, found), DIGITS)
 
     def _results(self, model: ir.Model, given: Results) -> Results:
-        session = open_model(model, place=self.place, optimise=False)
+        session = open_model(use_float_products(model.clone()), place=self.place, optimise=False)
         return [run_session(session, one, place=self.place) for one in given]
 
     def few(self, model: ir.Model, most: int, macs: int = MACS) -> Samples:
@@ -148,31 +158,27 @@ def _price(group: Sequence[ir.Node], integer: ir.Model, tariff: Tariff | None) -
 
 @dataclass(frozen=True)
 class _Board:
-    """A network with switches, opened. floats: its outputs with all of them off."""
+    """A network with switches, opened. plain: by sample, what a run with all of them off leaves."""
 
-    session: Session
-    samples: Samples
+    relay: Relay
     judge: Judge
-    place: str
-    floats: Results = ()
+    plain: Results
 
     def effect(self, names: Sequence[str]) -> float:
         """The share of the outputs' energy that integers of some calls put them off by."""
-        return rounded(self.judge.noise(self.floats, self.run(names)), DIGITS)
+        floats, found = ([self.relay.results(each) for each in runs] for runs in (self.plain, self.run(names)))
+        return rounded(self.judge.noise(floats, found), DIGITS)
 
     def run(self, names: Sequence[str]) -> Results:
-        """Outputs with the switches of some calls on."""
-        on = {switch_of(name) for name in names}
-        switches = [entry.name for entry in self.session.get_inputs() if entry.name.startswith(SWITCH)]
-        flags = {name: np.array(name in on) for name in switches}
-        count = range(sample_count(self.samples))
-        return [run_session(self.session, {**sample_at(self.samples, number), **flags}, place=self.place) for number in count]
+        """With the switches of some calls on."""
+        on = {switch_of(name): np.array(True) for name in names}
+        return [self.relay.rerun(each, on) for each in self.plain]
 
 
 def _board(model: ir.Model, trials: Trials, samples: Samples) -> _Board:
-    session = open_model(model, place=trials.place, optimise=False)
-    board = _Board(session, samples, trials.judge, trials.place)
-    return replace(board, floats=board.run(()))
+    relay = open_relay(model, node_macs, trials.place)
+    off = {value.name or "": np.array(False) for value in model.graph.inputs if (value.name or "").startswith(SWITCH)}
+    return _Board(relay, trials.judge, [relay.run({**sample_at(samples, number), **off}) for number in range(sample_count(samples))])
 
 
 SWITCH = "tilewright.integers/"

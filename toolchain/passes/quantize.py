@@ -21,7 +21,7 @@ from toolchain.passes.emit_integers import Emitter, drop_functions, float_consta
 from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
-from toolchain.passes.refine import affordable, layer_of, refine
+from toolchain.passes.refine import Layer, Lesson, affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
@@ -30,6 +30,10 @@ EFFORTS = ("auto", "fast", "accurate")
 WEIGHTS = ("per_tensor", "per_channel")
 ROUNDS = 2
 """How often calls whose integers cost too much are left to the host: the rest is quantised anew, and held against the budget again."""
+DRAFTED = 4
+"""Samples of a draft of the weights, which takes a fifth of the time of a whole fit."""
+DOUBTFUL = 4
+"""So many times the budget (assumed), and integers are in doubt: where a draft of their weights loses as much, calls are left without a whole fit."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -68,7 +72,7 @@ class Quantize(Pass):
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
         numerics, table = self._numerics(context.numerics, context.place), context.table
         choice, budget, evened, fast = self._choice(context), self.float_percent, None, None
-        trials, rounds = self._trials(context, table), ROUNDS
+        trials, rounds = self._trials(model, context, table), ROUNDS
         while True:
             leave_border_activations(model, context.kinds)
             leave_unseen(model, table, context.kinds)
@@ -82,16 +86,19 @@ class Quantize(Pass):
                 leave_calls(model, refused, table, context.kinds)
                 evened = None
             elif evened is None and self._accurate(context, table):  # only now the borders are known
-                fast, evened = trial, self._evened(model, table, trials, context)
+                fast, evened = _found(trial, trial, model, trials, context), self._evened(model, table, trials, context)
                 if self.ranges == "output":
                     choice = replace(choice, measured=self._measured(evened, numerics, context))
+            elif rounds and trials and fast and self._given_up(model, _Found(trial, trial, floating.model, fast.loss), numerics, trials, context):
+                rounds, evened = rounds - 1, None
             else:
                 unfitted = trial.clone() if trials else trial
                 errors = self._refine(trial, floating, numerics, trials, context)
-                found = _better(_Found(trial, unfitted, floating.model), _Found(fast, fast, model) if fast else None, trials, context)
+                accurate = _found(trial, unfitted, floating.model, trials, context)
+                found = min((each for each in (accurate, fast) if each), key=lambda each: each.noise)
                 if budget and leave_worst(model, errors, budget):
                     budget, evened = 0.0, None
-                elif rounds and trials and leave_costly(model, self._costly(found, trials, numerics, context)):
+                elif rounds and trials and found.loss > trials.judge.budget and leave_costly(model, self._costly(found, trials, numerics, context)):
                     rounds, evened = rounds - 1, None
                 else:
                     found.integer.metadata_props[CALIBRATED] = _calibrated(model, found.integer, context)
@@ -137,30 +144,39 @@ class Quantize(Pass):
         judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
         return {name: choice.best for name, choice in choices.items()}
 
-    def _trials(self, context: Context, table: Table) -> Trials | None:
+    def _trials(self, model: ir.Model, context: Context, table: Table) -> Trials | None:
         """None where nothing says how much the integers may lose, or there are no samples to tell."""
         if context.judge is None or not context.recorded or not context.samples or table.failure:
             return None
         held = held_out(context.samples, self.samples)
-        return Trials(context.judge, held.samples, held.learnt, context.place)
+        return Trials(context.judge, held.samples, held.learnt, model.clone(), context.place)
 
     def _costly(self, found: "_Found", trials: Trials, numerics: Numerics, context: Context) -> Sequence[Costly]:
-        """Calls to leave to the host; none where the integers lose no more than they may."""
-        if found.loss <= trials.judge.budget:
-            return ()
+        """Calls to leave to the host."""
         context.say("calls whose integers cost too much")
         tariff = context.device.tariff if context.device else None
         return costly_calls(found.floating, found.unfitted, trials, numerics, context.kinds, tariff)
 
+    def _given_up(self, model: ir.Model, found: "_Found", numerics: Numerics, trials: Trials, context: Context) -> bool:
+        """Whether calls were left without a whole fit, since a draft of it on few samples leaves the integers far from the budget, too.
+
+        found: not fitted, with the loss of the fast method.
+        """
+        far, table = DOUBTFUL * trials.judge.budget, context.table
+        if found.loss <= far or table is None:
+            return False
+        context.say("a draft of the weights")
+        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), table, 1)
+        refine(draft, found.floating, _layers(found.floating, context), numerics, lesson, context.say)
+        return trials.measured(draft)[0] > far and leave_costly(model, self._costly(found, trials, numerics, context))
+
     def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, trials: Trials | None, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
-        table = floating.table
-        if context.samples and self._accurate(context, table):
-            count = trials.learnt if trials else self.samples
+        if context.samples and self._accurate(context, floating.table):
+            count, table = trials.learnt if trials else self.samples, floating.table
             seen = table if table.samples <= count or context.observe is None else context.observe(count)
-            biased = [node for node in floating.model.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
-            layers = {node.name or "": layer_of(floating.model, node, context.kinds) for node in biased}
-            return refine(model, floating.model, layers, numerics, seen, context.samples, count, context.say)
+            lesson = Lesson(context.samples, count, seen)
+            return refine(model, floating.model, _layers(floating.model, context), numerics, lesson, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -174,9 +190,16 @@ class Quantize(Pass):
         drop_functions(model)
 
 
+def _layers(floating: ir.Model, context: Context) -> dict[str, Layer]:
+    """The layers of a fused network by name."""
+    biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
+    return {node.name or "": layer_of(floating, node, context.kinds) for node in biased}
+
+
 @dataclass(frozen=True)
 class _Found:
-    """An integer network, and the share of the float network's work that it loses; 0 where nothing measures it.
+    """An integer network, the share of the float network's work that it loses, and its noise, on samples that it was not fitted to; 0 where
+    nothing measures them.
 
     unfitted: before its weights were fitted to samples, which also makes up for errors of the calls before them.
     floating: the float network that it stands for.
@@ -186,16 +209,15 @@ class _Found:
     unfitted: ir.Model
     floating: ir.Model
     loss: float = 0.0
+    noise: float = 0.0
 
 
-def _better(accurate: _Found, fast: _Found | None, trials: Trials | None, context: Context) -> _Found:
-    """The integers of less noise on samples that neither was fitted to."""
+def _found(integer: ir.Model, unfitted: ir.Model, floating: ir.Model, trials: Trials | None, context: Context) -> _Found:
+    """Measured, where there are samples for that."""
     if trials is None:
-        return accurate
+        return _Found(integer, unfitted, floating)
     context.say("accuracy on held-out samples")
-    rows = [(each, *trials.measured(each.floating, each.integer)) for each in (accurate, fast) if each]
-    found, loss, _ = min(rows, key=lambda row: row[2])
-    return replace(found, loss=loss)
+    return _Found(integer, unfitted, floating, *trials.measured(integer))
 
 
 def _calibrated(model: ir.Model, integer: ir.Model, context: Context) -> str:

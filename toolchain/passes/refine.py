@@ -88,33 +88,40 @@ class Refined:
     error: float
 
 
-def refine(
-    model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, table: Table, samples: Samples, count: int, say: Say
-) -> dict[str, float]:
+@dataclass(frozen=True)
+class Lesson:
+    """samples: the first `count` of them are looked at. table: of the float network on these. sweeps: of the descent, at most; more take longer and
+    gain less."""
+
+    samples: Samples
+    count: int
+    table: Table
+    sweeps: int = SWEEPS
+
+
+def refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
     """Changes the constants of a quantised model's layers in place. floating: the network that was quantised, with calls of the same names.
 
-    layers: by name of the call. count: samples to look at. Answers with the error of each layer's outputs, as a share of their energy.
+    layers: by name of the call. Answers with the error of each layer's outputs, as a share of their energy.
     """
     import threadpoolctl
 
     with threadpoolctl.threadpool_limits(1, "blas"):  # threads of many small products wait for each other longer than they work
-        return _refine(model, floating, layers, numerics, table, samples, count, say)
+        return _refine(model, floating, layers, numerics, lesson, say)
 
 
-def _refine(
-    model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, table: Table, samples: Samples, count: int, say: Say
-) -> dict[str, float]:
+def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
     errors: dict[str, float] = {}
     integers, floats, waiting = Stepper(model), Stepper(floating), deque(floating.graph)
     for stepper in (integers, floats):
-        stepper.feed(samples, affordable(floating, count))
+        stepper.feed(lesson.samples, affordable(floating, lesson.count))
     nodes = list(model.graph)
     for number, node in enumerate(nodes):
         name = node.name or ""
         if is_integer(node) and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
             twin = _advance(floats, waiting, name)
-            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, table), numerics)
+            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, lesson.table), numerics, lesson.sweeps)
             if found is not None:
                 _store(node, found.stored)
                 errors[name] = found.error
@@ -158,7 +165,7 @@ def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
     return [array.astype(np.int16) - zero_of(value) for array in arrays] if ZERO in value.metadata_props else arrays
 
 
-def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
+def _refined(layer: Layer, seen: Seen, numerics: Numerics, sweeps: int) -> Refined | None:
     """None where no better integers exist than those that the node has."""
     candidates = _candidates(layer.weights, numerics)
     if numerics.form == "power_of_two" and numerics.per_channel:
@@ -168,10 +175,10 @@ def _refined(layer: Layer, seen: Seen, numerics: Numerics) -> Refined | None:
     plain = _shares([_nearest(steps, some, numerics) for steps in narrowed], narrowed, some)
     hopeful = sorted(range(len(candidates)), key=lambda number: plain[number])[:TRIED]
     numbers = list(dict.fromkeys((*hopeful, 0)))
-    tried = dict(zip(numbers, _rounded([narrowed[number] for number in numbers], some, numerics, SWEEPS if some is seen else 1), strict=True))
+    tried = dict(zip(numbers, _rounded([narrowed[number] for number in numbers], some, numerics, sweeps if some is seen else 1), strict=True))
     for number in sorted(tried, key=lambda number: tried[number].error):
         steps = candidates[number]
-        weights = tried[number].weights if some is seen else _rounded_rows([steps], seen, numerics, SWEEPS)[0]
+        weights = tried[number].weights if some is seen else _rounded_rows([steps], seen, numerics, sweeps)[0]
         if (stored := _stored(layer, weights, steps, seen, numerics)) is not None:
             return Refined(stored, _shares([_rows_of(weights, some)], [narrowed[number]], some)[0])
     return None

@@ -5,15 +5,17 @@ most of the time of a network of small operators.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from toolchain.graph.integers.float_products import use_float_products
 from toolchain.graph.pieces import reads_of
 from toolchain.graph.rewrite import captured
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
+from toolchain.graph.work import bodies_of
 from toolchain.spec.arrays import Array
 
 Samples = Mapping[str, Array]
@@ -54,7 +56,7 @@ class Stepper:
         operands = [value for value in dict.fromkeys(reads) if value in self._values]
         last = dict.fromkeys(value for value, count in Counter(reads).items() if self._left[value] == count)
         results = [value for value in made if value not in last]
-        session = open_model(_alone(self.model, nodes, operands, results), place=self.place, optimise=False)
+        session = open_model(use_float_products(alone(self.model, nodes, operands, results)), place=self.place, optimise=False)
         names = {entry.name for entry in session.get_inputs()}
         arrays: list[list[Array]] = [[] for _ in results]
         for number in range(min((len(self._values[value]) for value in operands), default=1)):
@@ -71,7 +73,7 @@ class Stepper:
             self._values.pop(value, None)
 
 
-def _alone(model: ir.Model, nodes: Sequence[ir.Node], operands: Sequence[ir.Value], results: Sequence[ir.Value]) -> ir.Model:
+def alone(model: ir.Model, nodes: Sequence[ir.Node], operands: Sequence[ir.Value], results: Sequence[ir.Value]) -> ir.Model:
     """A model of some operators; their constants, and those that their bodies read, are those that the graph has now."""
     reads = (value for node in nodes for value in (*node.inputs, *captured(node)))
     graph = ir.GraphView(
@@ -87,5 +89,13 @@ def _alone(model: ir.Model, nodes: Sequence[ir.Node], operands: Sequence[ir.Valu
 
 def _called(model: ir.Model, nodes: Sequence[ir.Node]) -> list[ir.Function]:
     """The functions of calls; those that are written call no others."""
-    names = dict.fromkeys(node.op_identifier() for node in nodes)
+    names = dict.fromkeys(node.op_identifier() for node in _with_bodies(nodes))
     return [model.functions[name] for name in names if name in model.functions]
+
+
+def _with_bodies(nodes: Iterable[ir.Node]) -> Iterator[ir.Node]:
+    """Operators, and those of their control flow."""
+    for node in nodes:
+        yield node
+        for graph, _ in bodies_of(node):
+            yield from _with_bodies(graph)
