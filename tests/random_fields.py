@@ -25,12 +25,12 @@ TRIES = 40
 def random_program(machine: Machine, seed: int, most: int = 60) -> Program:
     """Up to about `most` instructions a stream and the end; a stream of several may be empty."""
     rng = np.random.default_rng(seed)
-    ends = [i.name for i in machine.instructions].index(machine.program.ends)
+    ends = next((k for k, i in enumerate(machine.instructions) if i.name == machine.program.ends), -1)
     kinds, streams = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for stream in range(machine.streams):
         if machine.streams == 1 or rng.random() < 0.5:
-            chosen = rng.choice([k for k in range(len(machine.instructions)) if k != ends], rng.integers(0, most))
-            kinds.append(np.append(chosen, ends).astype(np.int64))
+            chosen = rng.choice([k for k in range(len(machine.instructions)) if k != ends], rng.integers(ends < 0, most))
+            kinds.append((np.append(chosen, ends) if ends >= 0 else chosen).astype(np.int64))
             streams.append(np.full(len(kinds[-1]), stream))
     kind, stream = np.concatenate(kinds), np.concatenate(streams)
     pools = [_pool(machine, k, rng) for k in range(len(machine.instructions))]

@@ -76,14 +76,15 @@ class _Generator:
         self.machine, self.chained = machine, chained
         self.rng = np.random.default_rng(seed)
         self.state = random_state(machine, seed)
-        self.ends = [i.name for i in machine.instructions].index(machine.program.ends)
+        self.ends = next((k for k, i in enumerate(machine.instructions) if i.name == machine.program.ends), -1)
         self.draft = _Draft()
 
     def program(self, length: int) -> Program:
         streams = self._streams()
         for stream in streams:
             self._stream(stream, max(length // len(streams), 3))
-            self._accept(self.ends, stream, self._end())
+            if self.ends >= 0:
+                self._accept(self.ends, stream, self._end())
         return _build(self.machine, self.draft)
 
     def _streams(self) -> list[int]:

@@ -16,9 +16,24 @@ SWAP = DOUBLE + "\ndef swap(x, y):\n    return y, x\n\ndef split(x):\n    half =
 """Functions that semantics here may call."""
 
 
+FILL = """
+def fill(at, count, value):
+    last = at + count
+    for q in range(at, last):
+        one[q % 4] = value
+
+def fill_both(n, b):
+    fill(n, 2, b)
+    if n == 0:
+        last = 5
+        fill(2, 2, last)
+"""
+"""Procedures that semantics here may call."""
+
+
 def read(semantics: str) -> ir.Semantics:
     """OP's semantics, resolved."""
-    return machine_semantics(tiny(semantics, SWAP))["OP"]
+    return machine_semantics(tiny(semantics, SWAP + FILL))["OP"]
 
 
 def result(semantics: str, **fields: int) -> int:

@@ -26,10 +26,10 @@ def walked(machine: Machine, data: bytes) -> list[tuple[int, int]]:
     """(kind, offset) of every instruction, by the definition."""
     found: list[tuple[int, int]] = []
     at = 0
-    while data and (not found or machine.instructions[found[-1][0]].name != machine.program.ends):
+    while at < len(data) and (not found or machine.instructions[found[-1][0]].name != machine.program.ends):
         bits = int.from_bytes(data[at : at + machine.encoding.longest_bytes], "little")
         fits = [all(bits >> 8 * w & mask == value for w, (mask, value) in pattern(i, 8).items()) for i in machine.instructions]
-        found.append((fits.index(True), at))
+        found.append((min((k for k, fit in enumerate(fits) if fit), key=lambda k: len(machine.instructions[k].others)), at))
         at += machine.instructions[found[-1][0]].bytes
     return found
 

@@ -107,6 +107,7 @@ FUNCTION_CASES = {
     "growing without bound": GROWING,
     "name of the caller": "def f(x):\n    return x + b\n",
     "no return": "def f(x):\n    y = x\n",
+    "return in a branch": "def f(x):\n    if x:\n        return x\n",
     "branch": "def f(x):\n    if x:\n        return 1\n    return 2\n",
     "default": "def f(x=1):\n    return x\n",
     "not a function": "x = 1\n",
@@ -114,6 +115,17 @@ FUNCTION_CASES = {
     "named twice": "def f(x):\n    return x\n\ndef f(x):\n    return x\n",
     "unknown name": "def f(x):\n    return x + yy\n",
 }  # fmt: skip
+
+
+PROCEDURE_CASES = {
+    "too few arguments": "p(a)\n",
+    "calls itself": "p(a, n)\n",
+    "tensor data": "p(a, acc[0][0])\n",
+    "a value": "one[0] = p(a, n)\n",
+    "a name of a procedure": "q(n)\none[0] = i\n",
+    "a loop of the caller": "for i in range(n):\n    q(n)\n",
+}
+PROCEDURES = "def p(x, y):\n    p(x, y)\n\ndef q(x):\n    for i in range(x):\n        one[i % 4] = i\n"
 
 
 def message(semantics: str, functions: str = DOUBLE + "\n" + TWO) -> str:
@@ -147,3 +159,8 @@ def test_instruction_without_a_place_at_a_level(text: str) -> None:
     apart = replace(machine, levels=tuple(replace(level, lockstep=False) for level in machine.levels))
     with pytest.raises(UserError, match=r"E0219 an instruction does not run on one way; say which: .way\(number\)"):
         machine_semantics(apart)
+
+
+def test_messages_about_procedures(golden: Callable[[str, str], None]) -> None:
+    texts = [f"{name}\n{message(text, PROCEDURES)}" for name, text in PROCEDURE_CASES.items()]
+    golden("isa/procedure_errors.txt", "\n\n".join(texts) + "\n")

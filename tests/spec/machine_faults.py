@@ -51,7 +51,7 @@ FAULTS = {
     "bad_choice_of_schema": Fault("E0116", "kind: scratchpad, scope: core, type: row_t", "kind: scratchpat, scope: core, type: row_t"),
     "bad_place": Fault("E0116", "{at: 0.15-8}", "{at: 15-8}"),
     "two_ways": Fault("E0116", "{at: 0.15-8}", "{at: 0.15-8, bits: 8}"),
-    "folded_semantics": Fault("E0116", "semantics: |\n      pass", "semantics: pass"),
+    "folded_semantics": Fault("E0116", "semantics: |\n      pass", "semantics: >\n      pass"),
     "bad_name": Fault("E0116", "  HALF: LANES // 2", "  2HALF: LANES // 2"),
     # parameters
     "unknown_parameter": Fault("E0104", "{LANES: 8, MODE: exact}", "{LANE: 8, MODE: exact}"),

@@ -49,7 +49,7 @@ def _register(provenance: Provenance, name: str, written: NDArray[np.bool_]) -> 
     bare = (reads.source == -1) & ~written[register_instance(program, name, reads.instruction), reads.index]
     for row in np.flatnonzero(bare).tolist():
         label = program.label(int(reads.instruction[row]))
-        yield Diagnostic("E0606", f"{label} uses {shown(row)}, which no instruction has set", hint=f"put {memory.latches} before it")
+        yield Diagnostic("E0606", f"{label} uses {shown(row)}, which no instruction has set", hint=f"put {' or '.join(memory.latches)} before it")
     if memory.consumed:
         slot = register_instance(program, name, reads.instruction) * memory.depths[0] + reads.index
         rank = np.lexsort((provenance.position[reads.instruction], slot))
@@ -60,7 +60,7 @@ def _register(provenance: Provenance, name: str, written: NDArray[np.bool_]) -> 
             yield Diagnostic(
                 "E0607",
                 f"{second} uses {shown(row)} as {program.label(int(reads.source[row]))} set it, but {first} has used that up",
-                hint=f"put another {memory.latches} between them",
+                hint=f"put another {' or '.join(memory.latches)} between them",
             )
 
 

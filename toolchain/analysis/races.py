@@ -257,9 +257,9 @@ def _queue(program: Program, index: int) -> str:
 
 
 def relevant(prints: Footprints, found: Hazards, preset: frozenset[str]) -> Hazards:
-    """Without the unwritten reads of DRAM and of memories that the host has filled, nor those that may follow from a bad address."""
+    """Without unwritten reads of DRAM, of memories that start as zeros or that the host has filled, nor those that may follow from a bad address."""
     memories = prints.program.machine.memories
-    filled = [i for i, m in enumerate(memories) if m.kind == "dram" or (m.name in preset and not m.transient) or len(prints.faults)]
+    filled = [i for i, m in enumerate(memories) if m.kind == "dram" or m.zeroed or (m.name in preset and not m.transient) or len(prints.faults)]
     kept = ~((found.kind == UNWRITTEN) & np.isin(found.memory, filled))
     return found.take(kept)
 

@@ -17,7 +17,7 @@ from toolchain.spec.model import Machine, Memory, RecordField, ScalarType, View
 class State:
     """memories[name]: uint8 [instances, bytes], bank after bank. host[name]: int64 [instances, depth].
 
-    latched[name]: int64 [instances, depth, fields of the latched instruction]; written[name]: bool [instances, depth].
+    latched[name]: int64 [instances, depth, fields of the register]; written[name]: bool [instances, depth].
     The arrays change while a program runs; the mapping does not.
     """
 
@@ -52,12 +52,12 @@ def new_state(machine: Machine) -> State:
         {m.name: _zeros(machine.instances(m.scope), m.bytes) for m in plain},
         {m.name: np.zeros((machine.instances(m.scope), m.depths[0]), np.int64) for m in host},
         {m.name: np.zeros((machine.instances(m.scope), m.depths[0], _fields(machine, m)), np.int64) for m in latched},
-        {m.name: np.zeros((machine.instances(m.scope), m.depths[0]), np.bool_) for m in latched},
+        {m.name: np.full((machine.instances(m.scope), m.depths[0]), m.zeroed) for m in latched},
     )
 
 
 def _fields(machine: Machine, memory: Memory) -> int:
-    return len(machine.instruction[memory.latches].fields)
+    return len(machine.latched(memory))
 
 
 def _zeros(instances: int, size: int) -> NDArray[np.uint8]:

@@ -133,11 +133,11 @@ def _type(element: ElementType) -> str:
 
 
 def _element(memory: Memory) -> str:
-    return f"fields of {memory.latches}" if memory.latches else _type(memory.element)
+    return f"fields of {' and '.join(memory.latches)}" if memory.latches else _type(memory.element)
 
 
 def _size(machine: Machine, memory: Memory) -> str:
-    return str(len(machine.instruction[memory.latches].fields) * memory.depths[0]) + " fields" if memory.latches else str(memory.bytes)
+    return str(len(machine.latched(memory)) * memory.depths[0]) + " fields" if memory.latches else str(memory.bytes)
 
 
 def _notes(memory: Memory) -> str:

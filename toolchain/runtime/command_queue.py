@@ -123,11 +123,13 @@ class CommandQueue:
         if not self._commands:
             return
         commands = list(self._commands)
+        end = [self._command(kind, {}) for kind, i in enumerate(self.machine.instructions) if i.name == self.machine.program.ends]
         if self.explicit:
             self._book.settle()
-            commands = fenced(self.machine, commands, self._command(self._end(), {}))
+        if self.explicit and end:
+            commands = fenced(self.machine, commands, end[0])
         else:
-            commands.append(self._command(self._end(), {}))
+            commands += end
         program = self._program(commands)
         self._commands.clear()
         if not self.explicit:
@@ -206,9 +208,6 @@ class CommandQueue:
         if self.explicit:
             self._book.queued(command)
         self._commands.append(command)
-
-    def _end(self) -> int:
-        return [i.name for i in self.machine.instructions].index(self.machine.program.ends)
 
     def _program(self, commands: Sequence[Command]) -> Program:
         machine = self.machine

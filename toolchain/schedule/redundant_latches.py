@@ -21,8 +21,9 @@ def repeatable(machine: Machine) -> frozenset[str]:
     found: set[str] = set()
     for name, semantics in machine_semantics(machine).items():
         if len(semantics.body) == 1 and isinstance(latch := semantics.body[0], Latch) and isinstance(latch.index, Const):
-            alone = sum(memory.latches == name for memory in machine.memories) == 1
-            found |= {name} if alone and not machine.memory[latch.register].consumed else set()
+            alone = sum(name in memory.latches for memory in machine.memories) == 1
+            register = machine.memory[latch.register]
+            found |= {name} if alone and register.latches == (name,) and not register.consumed else set()
     return frozenset(found)
 
 

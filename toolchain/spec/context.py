@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from toolchain.spec.errors import Diagnostic, nearest
 from toolchain.spec.evaluate import FUNCTIONS, constant, fold, substitute, wrong_count
 from toolchain.spec.expr import Call, Const, Expr, Index, Member, Name, children, parse_expr
-from toolchain.spec.model import Instruction, Machine
+from toolchain.spec.model import Instruction, Machine, Memory
 from toolchain.spec.yaml_nodes import Node
 
 
@@ -68,13 +68,18 @@ class Scope:
 
 def scope_of(machine: Machine, instruction: Instruction, footprint: bool = False, more: frozenset[str] = frozenset()) -> Scope:
     """The names that expressions about an instruction may use."""
-    latched = {m.name: machine.instruction.get(m.latches) for m in machine.memories if m.latches}
     return Scope(
         frozenset(f.name for f in instruction.fields) | more,
-        {name: frozenset(f.name for f in source.fields) if source else None for name, source in latched.items()},
+        {m.name: _latched(machine, m) for m in machine.memories if m.latches},
         frozenset(m.name for m in machine.memories if m.host),
         frozenset(machine.memory) if footprint else frozenset(),
     )
+
+
+def _latched(machine: Machine, register: Memory) -> frozenset[str] | None:
+    if not all(name in machine.instruction for name in register.latches):
+        return None
+    return frozenset(field.name for field in machine.latched(register))
 
 
 def problems(expr: Expr, scope: Scope) -> Iterator[Diagnostic]:

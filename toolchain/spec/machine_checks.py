@@ -29,7 +29,9 @@ def _references(machine: Machine, root: Node) -> Iterator[Diagnostic]:
     units = {u.name for u in machine.units}
     for _, node in root.members("memories"):
         yield from _known("scope", node.get("scope"), scopes)
-        yield from _known("instruction", node.get("latches"), machine.instruction)
+        if latches := node.get("latches"):
+            for entry in latches.children() if isinstance(latches.value, list) else [latches]:
+                yield from _known("instruction", entry, machine.instruction)
         for entry in ports.entries("priority") if (ports := node.get("ports")) else ():
             yield from _known("unit", entry, units)
     for _, node in root.members("units"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import yaml
 
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Member, Name, Unary
-from toolchain.spec.model import ElementType, Instruction, Machine, ScalarType, Text, View
+from toolchain.spec.model import ElementType, Instruction, Machine, Memory, ScalarType, Text, View
 from toolchain.spec.typed_json import Tree
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ def _members(value: "DataclassInstance", without: frozenset[str]) -> dict[str, T
     if isinstance(value, View) and value.offsets == value.element.row_major:
         hidden.add("offsets")
     found = {f.name: plain(getattr(value, f.name), without) for f in fields(value) if f.name not in hidden}
+    if isinstance(value, Memory) and len(value.latches) == 1:
+        found["latches"] = value.latches[0]  # as files spell it
     return {name: item for name, item in found.items() if not _empty(item)}
 
 

@@ -3,6 +3,7 @@
 from tests.tiny_semantics import read, result
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.traverse import statements
+from toolchain.isa.semantics.unparse import unparse_semantics
 from toolchain.spec import expr as ex
 
 
@@ -33,3 +34,20 @@ def test_names_are_carried_only_into_a_deeper_loop() -> None:
 
 def test_several_values_are_assigned_at_once() -> None:
     assert result("x = a\ny = b\nx, y = swap(x, y)\nacc[0][o] = x * 1000 + y\n", a=7, b=9) == 9007
+
+
+def test_a_procedure_stands_for_its_statements() -> None:
+    spelt = "last = 1 + n\nfor q in range(1, last):\n    one[q % 4] = b\n"
+    assert unparse_semantics(read("fill(1, n, b)\n")) == unparse_semantics(read(spelt))
+
+
+def test_names_of_procedures_and_of_their_callers_are_apart() -> None:
+    loops = [s for s in statements(read("last = 3\nfill_both(0, a)\none[last] = last\n").body) if isinstance(s, ir.For)]
+    assert [loop.start for loop in loops] == [ex.Const(0), ex.Const(2)]
+    (stored,) = [s.value for s in read("last = 3\nfill(0, 1, a)\none[3] = last\n").body if isinstance(s, ir.Store)]
+    assert stored == ir.Var("last")
+
+
+def test_a_number_decides_branches_of_a_procedure() -> None:
+    assert len([s for s in statements(read("fill_both(1, a)\n").body) if isinstance(s, ir.For)]) == 1
+    assert any(isinstance(s, ir.If) for s in read("fill_both(n, a)\n").body)

@@ -42,8 +42,13 @@ def test_text_may_nest_to_a_limit() -> None:
 def test_functions_are_read_with_names_unresolved() -> None:
     found = read_functions(tiny("pass\n", "def halves(x):\n    half = x // 2\n    return half, x - half\n"))
     half, rest = Binary("//", Name("x"), Const(2)), Binary("-", Name("x"), Name("half"))
-    (function,) = found.values()
+    (function,) = found.functions.values()
     assert function == Function("halves", ("x",), (("half", half),), (Name("half"), rest), function.span)
+
+
+def test_a_function_that_returns_nothing_is_a_procedure() -> None:
+    found = read_functions(tiny("pass\n", "def clear(at, n):\n    for i in range(n):\n        one[at + i] = 0\n"))
+    assert (found.procedures["clear"].params, dict(found.functions)) == (("at", "n"), {})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +56,7 @@ def test_functions_are_read_with_names_unresolved() -> None:
     [
         ("x = 1\n", "E0203"),
         ("def f(x=1):\n    return x\n", "E0203"),
-        ("def f(x):\n    y = x\n", "E0203"),
+        ("def f(x):\n    if x:\n        return x\n", "E0203"),
         ("def f(x):\n    return x\ndef f(y):\n    return y\n", "E0205"),
         ("def min(x):\n    return x\n", "E0205"),
     ],

@@ -47,6 +47,7 @@ def test_a_memory_that_a_configuration_lacks() -> None:
         ("row_t: i8[LANES]", "row_t: 'f16[LANES]'", "E0110"),
         ("row_t: i8[LANES]", "row_t: i8[LANES - 4]", "E0110"),
         ("type: row_t, depth: 64", "type: row_t, latches: SETUP, depth: 64", "E0137"),
+        ("scope: core, latches: SETUP", "scope: core, latches: [SETUP, SETPU]", "E0107"),
         ("ddr.row: {type: row_t}", "base.row: {type: row_t}", "E0137"),
         ("ddr.row: {type: row_t}", "ddr.row: {type: row_t, unit: 0}", "E0139"),
         ("ddr.row: {type: row_t}", "drd.row: {type: row_t}", "E0107"),

@@ -98,11 +98,12 @@ class Function:
         row = f"{self.instance(memory)} * {depth}"
         if memory.host:
             return CValue(f"tw_host(h_{e.register} + {row}, {index.text}, {depth})", INT64, 64)
-        latched = self.machine.instruction[memory.latches].fields
+        latched = self.machine.latched(memory)
         column = [f.name for f in latched].index(e.field_name)
-        found = latched[column]
+        found = [self.machine.instruction[name].field(e.field_name) for name in memory.latches]
+        low, high = min(f.low for f in found), max(f.high for f in found)
         text = f"tw_latched(l_{e.register} + ({row}) * {len(latched)}, w_{e.register} + {row}, {index.text}, {depth}, {len(latched)}, {column})"
-        return CValue(text, Interval(found.low, found.high), 64)
+        return CValue(text, Interval(min(low, 0), max(high, 0)) if memory.zeroed else Interval(low, high), 64)
 
     def _control(self, access: ir.Access, member: str) -> CValue:
         element = access.view.element

@@ -197,7 +197,7 @@ def latch(function: Function, register: str, index: Expr) -> list[str]:
     """All fields of the instruction into a register; the arrays are not the State's own, see `frame`."""
     memory = function.machine.memory[register]
     function.registers[register] = None
-    names = [f.name for f in function.machine.instruction[memory.latches].fields]
+    names = [f.name for f in function.machine.latched(memory)]
     for name in names:
         function.fields[name] = None
     row = f"({function.instance(memory)} * {memory.depths[0]} + tw_place({function.scalar(index).text}, {memory.depths[0]}))"

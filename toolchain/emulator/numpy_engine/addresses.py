@@ -230,14 +230,14 @@ class Scalars(Expressions):
                 if memory.host:
                     return state.host[name].item(here, at)
                 if not state.written[name].item(here, at):
-                    raise f.fault("E0702", f"{name}[{at}] is read before any {memory.latches} has set it")
+                    raise f.fault("E0702", f"{name}[{at}] is read before any {' or '.join(memory.latches)} has set it")
                 return state.latched[name].item(here, at, number)
             return self._read_many(f, memory, state.host[name] if memory.host else state.latched[name][:, :, number], here, at)
 
         return read
 
     def _latched_field(self, memory: Memory, name: str) -> int:
-        return [f.name for f in self.machine.instruction[memory.latches].fields].index(name)
+        return [f.name for f in self.machine.latched(memory)].index(name)
 
     def _read_many(self, f: Frame, memory: Memory, values: Value, here: Value, at: Value) -> Value:
         numbers = np.asarray(at)
@@ -251,7 +251,10 @@ class Scalars(Expressions):
             unset = ~f.session.state.written[memory.name][here, at]
             bad = unset if f.mask is None else unset & f.mask
             if bad.any():
-                raise f.fault("E0702", f"{memory.name}[{int(np.broadcast_to(at, bad.shape)[bad][0])}] is read before any {memory.latches} has set it")
+                raise f.fault(
+                    "E0702",
+                    f"{memory.name}[{int(np.broadcast_to(at, bad.shape)[bad][0])}] is read before any {' or '.join(memory.latches)} has set it",
+                )
         return uniform(values[here, at])
 
 

@@ -29,7 +29,7 @@ class Statements:
     """Compiles one instruction. in_turn: it must be interpreted, replica by replica."""
 
     def __init__(self, machine: Machine, instruction: Instruction, semantics: ir.Semantics, kept: Kept) -> None:
-        self.machine, self.semantics = machine, semantics
+        self.machine, self.instruction, self.semantics = machine, instruction, semantics
         self.reads = Reads(machine, instruction, semantics)
         self.structure = self.reads.structure
         self.slots = {name: i for i, name in enumerate(_names(semantics.body))}
@@ -141,13 +141,15 @@ class Statements:
     def _latch(self, stmt: ir.Latch) -> Action:
         memory, index = self.machine.memory[stmt.register], self.scalars.value(stmt.index)
         where = self.scalars.addresses.instance(memory.scope, ())
+        own = [f.name for f in self.instruction.fields]
+        held = [own.index(f.name) for f in self.machine.latched(memory)]
 
         def latch(f: Frame) -> None:
             at, here = np.asarray(index(f)), np.asarray(where(f))
             at, here = np.broadcast_arrays(at, here) if f.mask is None else (np.broadcast_to(x, f.mask.shape)[f.mask] for x in (at, here))
             if at.size and not 0 <= at.min() <= at.max() < memory.depths[0]:
                 raise register_fault(f, memory, int(at.max() if at.min() >= 0 else at.min()))
-            f.session.state.latched[memory.name][here, at] = f.fields
+            f.session.state.latched[memory.name][here, at] = [f.fields[number] for number in held]
             f.session.state.written[memory.name][here, at] = True
             f.session.versions.changed(memory.name)
 

@@ -213,7 +213,7 @@ class ChosenLanes:
         at = self.positions(f)
         if at.ndim == len(self.axes.lanes) and rows.ndim == 1:
             return rows[at]
-        loops = np.broadcast_shapes(rows.shape[:-1] or (1,) * self.axes.loops, at.shape[: -len(self.axes.lanes)] or (1,) * self.axes.loops)
+        loops = np.broadcast_shapes(rows.shape[:-1] or (1,) * self.axes.loops, at.shape[: at.ndim - len(self.axes.lanes)] or (1,) * self.axes.loops)
         lanes = at.shape[at.ndim - len(self.axes.lanes) :]
         count = math.prod(loops)
         flat = np.broadcast_to(rows, (*loops, rows.shape[-1])).reshape(count, -1)

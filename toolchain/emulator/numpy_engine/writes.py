@@ -188,7 +188,7 @@ class Writes:
         def part(f: Frame, site: Site, at: Value, found: Value, loops: tuple[int, ...]) -> None:
             chosen = lanes.positions(f)
             if chosen.ndim > len(shape):
-                loops = self._loops(f, at, loops, chosen.shape[: -len(shape)])
+                loops = self._loops(f, at, loops, chosen.shape[: chosen.ndim - len(shape)])
             where = np.broadcast_to(self.axes.lift(at), loops + shape)
             chosen, values = np.broadcast_to(chosen, loops + shape), np.broadcast_to(found, loops + shape)
             if f.mask is not None:

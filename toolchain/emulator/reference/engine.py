@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from toolchain.analysis.state import Element, State, narrow, pack, read_bytes, unpack, write_bytes
-from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element_of, lane_of, position, value_of
+from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element_of, lane_of, latched_names, position, value_of
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names
@@ -190,7 +190,7 @@ def _latch(register: str, index: Value) -> Callable[[Frame], None]:
         if not 0 <= at < memory.depths[0]:
             raise frame.fault("E0701", f"{register}[{at}] is outside '{register}', which holds {memory.depths[0]}")
         where = instance(state.machine, memory.scope, frame.place)
-        state.latched[register][where, at] = list(frame.fields.values())
+        state.latched[register][where, at] = [frame.fields[name] for name in latched_names(MachineKey(state.machine), register)]
         state.written[register][where, at] = True
 
     return latch

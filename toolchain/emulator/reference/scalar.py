@@ -150,6 +150,8 @@ def reads_of(e: Expr) -> Callable[[Frame], None]:
             return _in_turn([_discarded(read), *(reads_of(lane) for lane in access.lanes or () if isinstance(lane, Expr))])
         case _ if not holds_data(e):
             return _discarded(value_of(e))
+        case ex.Call(args=args):
+            return _in_turn([reads_of(arg) for arg in args])
         case _:
             return _in_turn([reads_of(child) for child in ex.children(e)])
 
@@ -396,13 +398,13 @@ def _register(register: str, index: Value, field_name: str) -> Value:
         if memory.host:
             return int(frame.state.host[register][where, at])
         if not frame.state.written[register][where, at]:
-            raise frame.fault("E0702", f"{register}[{at}] is read before any {memory.latches} has set it")
-        return int(frame.state.latched[register][where, at, _field_number(MachineKey(machine), memory.latches, field_name)])
+            raise frame.fault("E0702", f"{register}[{at}] is read before any {' or '.join(memory.latches)} has set it")
+        return int(frame.state.latched[register][where, at, latched_names(MachineKey(machine), register).index(field_name)])
 
     return read
 
 
 @functools.lru_cache(maxsize=4096)
-def _field_number(key: MachineKey, instruction: str, name: str) -> int:
-    """Position of a field in a latched register."""
-    return [f.name for f in key.machine.instruction[instruction].fields].index(name)
+def latched_names(key: MachineKey, register: str) -> tuple[str, ...]:
+    """The fields of a latched register, in its order."""
+    return tuple(f.name for f in key.machine.latched(key.machine.memory[register]))

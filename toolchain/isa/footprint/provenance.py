@@ -133,13 +133,13 @@ class Provenance:
         instance = register_instance(self.program, e.register, instructions)
         if not memory.latches:
             return self.contents.host[e.register][instance, place]
-        latching = self.program.machine.instruction[memory.latches]
-        kind = self.program.machine.instructions.index(latching)
         source = self.source(e.register, instructions, place)
-        number = [f.name for f in latching.fields].index(e.field_name)
+        number = [f.name for f in self.program.machine.latched(memory)].index(e.field_name)
         value = self.contents.latched[e.register][instance, place, number]
-        known = np.flatnonzero(source >= 0)
-        value[known] = self.program.columns[kind][e.field_name][self.program.row[source[known]]]
+        for kind, instruction in enumerate(self.program.machine.instructions):
+            if instruction.name in memory.latches:
+                known = np.flatnonzero((source >= 0) & (self.program.kind[source] == kind))
+                value[known] = self.program.columns[kind][e.field_name][self.program.row[source[known]]]
         return value
 
     def reads(self, register: str) -> Reads:

@@ -24,7 +24,10 @@ class Variable:
 
 @dataclass
 class Scope:
-    """Names, lanes and accesses of one instruction while its text is read, top to bottom. assigned: on every path so far."""
+    """Names, lanes and accesses of one instruction while its text is read, top to bottom. assigned: on every path so far.
+
+    arguments: of the procedure whose statements are being read.
+    """
 
     machine: Machine
     instruction: Instruction
@@ -34,6 +37,7 @@ class Scope:
     temps: dict[str, ir.TempType] = field(default_factory=dict[str, ir.TempType])
     lanes: dict[str, int] = field(default_factory=dict[str, int])
     accesses: list[ir.Access] = field(default_factory=list[ir.Access])
+    arguments: Mapping[str, Expr] = field(default_factory=dict[str, Expr])
     assigned: frozenset[str] = frozenset()
     depth: int = 0
     used: set[str] = field(default_factory=set[str])
@@ -47,7 +51,15 @@ class Scope:
         """Whether a name of the machine or of the instruction stands for something already."""
         machine = self.machine
         fixed = name in machine.params or name in machine.memory or any(level.name == name for level in machine.levels)
-        return fixed or name in self.fields or name in self.loops or name in self.lets or name in self.temps or name in self.records
+        return (
+            fixed
+            or name in self.arguments
+            or name in self.fields
+            or name in self.loops
+            or name in self.lets
+            or name in self.temps
+            or name in self.records
+        )
 
     def require_new(self, name: str, span: Span, what: str = "loop, lane and local names must be new") -> None:
         """Raises UserError E0205 for a name that stands for something already."""
@@ -85,7 +97,18 @@ class Scope:
         """Every name that could stand in an expression, for suggestions."""
         machine = self.machine
         levels = [level.name for level in machine.levels]
-        return [*self.loops, *self.lets, *self.temps, *self.records, *self.fields, *machine.params, *machine.view, *machine.memory, *levels]
+        return [
+            *self.arguments,
+            *self.loops,
+            *self.lets,
+            *self.temps,
+            *self.records,
+            *self.fields,
+            *machine.params,
+            *machine.view,
+            *machine.memory,
+            *levels,
+        ]
 
 
 def lane_names(e: Expr, temps: Collection[str]) -> Iterator[str]:
@@ -247,7 +270,7 @@ def _lane(scope: Scope, lane: Expr, extent: int, scalar: Resolve, bound: Bound |
     """A new name is a lane loop; anything else is a fixed lane."""
     if not isinstance(lane, ex.Name) or lane.id in (bound or {}):
         return scalar(lane, bound)
-    if lane.id in scope.fields:
+    if lane.id in scope.fields and lane.id not in scope.arguments:
         hint = "it is a field: name the lane otherwise, or assign the field to a new name first"
         raise fail("E0205", f"the name '{lane.id}' is taken", lane.span, hint)
     if scope.taken(lane.id):

@@ -102,6 +102,8 @@ class Expressions:
         scope, name = self.scope, e.id
         if bound is not None and name in bound:
             return bound[name]
+        if bound is None and name in scope.arguments:
+            return scope.arguments[name]
         if bound is None and name in scope.loops:
             return ir.Var(scope.loops[name], span=e.span)
         if bound is None and name in scope.lets:
@@ -148,11 +150,11 @@ class Expressions:
 
     def _latched(self, register: str, index: Expr, name: str, e: Expr) -> Expr:
         machine = self.scope.machine
-        source = machine.instruction[machine.memory[register].latches]
-        known = [f.name for f in source.fields]
+        memory = machine.memory[register]
+        known = [f.name for f in machine.latched(memory)]
         if name not in known:
-            raise fail("E0202", f"{source.name} has no field '{name}'", e.span, nearest(name, known))
-        self._require_register(machine.memory[register], index, e.span)
+            raise fail("E0202", f"{' and '.join(memory.latches)} has no field '{name}'", e.span, nearest(name, known))
+        self._require_register(memory, index, e.span)
         return ir.RegisterRead(register, index, name, span=e.span)
 
     def _require_register(self, memory: Memory, index: Expr, span: Span | None) -> None:

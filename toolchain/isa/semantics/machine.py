@@ -102,7 +102,8 @@ def _machine_semantics(key: MachineKey) -> Mapping[str, ir.Semantics]:
 def read_semantics(machine: Machine, instruction: Instruction) -> ir.Semantics:
     """The resolved semantics of one instruction. Raises UserError E02xx with the position in the machine's file."""
     locator, scope = Locator(instruction.semantics), Scope(machine, instruction)
-    statements = Statements(scope, Expressions(scope, read_functions(machine)), locator)
+    library = read_functions(machine)
+    statements = Statements(scope, Expressions(scope, library.functions), locator, library)
     try:
         body = statements.block(locator.parse())
     except RecursionError:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Scope, copied_value, lane_value, make_access, view_of
-from toolchain.isa.semantics.expressions import Expressions
+from toolchain.isa.semantics.expressions import MAX_CALLS, Expressions
 from toolchain.isa.semantics.partial import fold_condition
-from toolchain.isa.semantics.text import Locator
+from toolchain.isa.semantics.text import Library, Locator, Procedure
 from toolchain.isa.semantics.traverse import nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
@@ -27,6 +27,7 @@ class Statements:
     scope: Scope
     expressions: Expressions
     locator: Locator
+    library: Library
 
     def block(self, body: Sequence[ast.stmt]) -> tuple[ir.Stmt, ...]:
         return tuple(stmt for node in body for stmt in self._statement(node))
@@ -48,6 +49,8 @@ class Statements:
                 return self._assign(target, self.locator.convert(value), False, span)
             case ast.AugAssign(target=target, op=ast.Add(), value=value):
                 return self._assign(target, self.locator.convert(value), True, span)
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=args, keywords=[])) if name in self.library.procedures:
+                return self._procedure(self.library.procedures[name], args, span)
             case _:
                 raise fail("E0203", f"'{ast.unparse(node).splitlines()[0]}' is not part of the semantics language", span)
 
@@ -98,6 +101,33 @@ class Statements:
         self.scope.assigned &= after
         return (ir.If(condition, then, other, span=span),)
 
+    # procedures
+
+    def _procedure(self, called: Procedure, args: Sequence[ast.expr], span: Span) -> Sequence[ir.Stmt]:
+        """The statements of a procedure, its arguments in place. Its names are its own, apart from those of loops. Raises UserError E0210, E0212."""
+        scope, calls = self.scope, self.expressions.calls
+        if len(args) != len(called.params):
+            raise fail("E0210", f"{called.name} takes {len(called.params)} arguments, not {len(args)}", span)
+        if called.name in calls or len(calls) >= MAX_CALLS:
+            why = f"{called.name} calls itself" if called.name in calls else f"functions call functions more than {MAX_CALLS} deep"
+            raise fail("E0212", why, span)
+        before: list[ir.Stmt] = []
+        values = [self._argument(before, f"{called.name}_{name}", arg) for name, arg in zip(called.params, args, strict=True)]
+        kept = scope.arguments, scope.lets, scope.records, scope.assigned, self.locator
+        scope.arguments, scope.lets, scope.records = dict(zip(called.params, values, strict=True)), {}, {}
+        assert self.library.locator
+        self.locator = self.library.locator
+        calls.append(called.name)
+        body = self.block(called.body)
+        calls.pop()
+        scope.arguments, scope.lets, scope.records, scope.assigned, self.locator = kept
+        return (*before, *body)
+
+    def _argument(self, before: list[ir.Stmt], name: str, arg: ast.expr) -> Expr:
+        """A field, a variable or a number as it is; anything else is computed once."""
+        value = fold_condition(self.expressions.scalar(self.locator.convert(arg)))
+        return value if isinstance(value, ex.Const | ir.FieldRef | ir.Var) else self._keep(before, name, value, self.locator.span(arg))
+
     # assignments
 
     def _assign(self, target: ast.expr, value: Expr, accumulate: bool, span: Span) -> Sequence[ir.Stmt]:
@@ -127,8 +157,8 @@ class Statements:
             raise fail("E0216", f"'{name}' is set by the host, no instruction writes it", span)
         if not (isinstance(value, ex.Name) and value.id == "fields"):
             raise fail("E0207", f"'{name}' takes all fields at once", span, f"write {name} = fields")
-        if latches != self.scope.instruction.name:
-            raise fail("E0216", f"'{name}' latches the fields of {latches}, not of {self.scope.instruction.name}", span)
+        if self.scope.instruction.name not in latches:
+            raise fail("E0216", f"'{name}' latches the fields of {' and '.join(latches)}, not of {self.scope.instruction.name}", span)
         return ir.Latch(name, index, span=span)
 
     def _let(self, target: ex.Name, value: Expr, span: Span) -> Sequence[ir.Stmt]:

@@ -64,27 +64,54 @@ class Function:
     span: Span
 
 
-def read_functions(machine: Machine) -> Mapping[str, Function]:
-    """The machine's functions. Raises UserError E0201, E0203, E0205."""
-    found: dict[str, Function] = {}
-    if machine.functions:
-        locator = Locator(machine.functions)
+@dataclass(frozen=True)
+class Procedure:
+    """Statements that take the place of their call. Names in them are not resolved yet."""
+
+    name: str
+    params: tuple[str, ...]
+    body: tuple[ast.stmt, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    """The functions and procedures of a machine. locator: of their text; None without any."""
+
+    functions: Mapping[str, Function]
+    procedures: Mapping[str, Procedure]
+    locator: Locator | None = None
+
+
+def read_functions(machine: Machine) -> Library:
+    """The machine's functions; those that return nothing are procedures. Raises UserError E0201, E0203, E0205."""
+    functions: dict[str, Function] = {}
+    procedures: dict[str, Procedure] = {}
+    locator = Locator(machine.functions) if machine.functions else None
+    if locator:
         reserved = {*RESERVED, *(rule.name for rule in machine.rules)}
         for node in locator.parse():
             if not isinstance(node, ast.FunctionDef):
                 raise fail("E0203", "only functions stand here", locator.span(node))
-            if node.name in found or node.name in reserved:
+            if node.name in functions or node.name in procedures or node.name in reserved:
                 raise fail("E0205", f"the name '{node.name}' is taken", locator.span(node))
-            found[node.name] = _function(node, locator)
-    return found
+            if any(isinstance(part, ast.Return) for part in ast.walk(node)):
+                functions[node.name] = _function(node, locator)
+            else:
+                procedures[node.name] = Procedure(node.name, _params(node, locator), tuple(node.body))
+    return Library(functions, procedures, locator)
 
 
-def _function(node: ast.FunctionDef, locator: Locator) -> Function:
+def _params(node: ast.FunctionDef, locator: Locator) -> tuple[str, ...]:
     args = node.args
     plain = not (args.posonlyargs or args.vararg or args.kwonlyargs or args.kwarg or args.defaults or node.decorator_list)
     params = tuple(a.arg for a in args.args)
     if not plain or len(set(params)) != len(params):
         raise fail("E0203", f"{node.name}: a function has plain parameters only", locator.span(node))
+    return params
+
+
+def _function(node: ast.FunctionDef, locator: Locator) -> Function:
+    params = _params(node, locator)
     lets: list[tuple[str, Expr]] = []
     for stmt in node.body:
         match stmt:
@@ -96,4 +123,4 @@ def _function(node: ast.FunctionDef, locator: Locator) -> Function:
                 return Function(node.name, params, tuple(lets), (locator.convert(value),), locator.span(node))
             case _:
                 raise fail("E0203", "a function holds assignments and a return", locator.span(stmt))
-    raise fail("E0203", f"{node.name} returns nothing", locator.span(node))
+    raise fail("E0203", f"{node.name} ends without a return", locator.span(node))

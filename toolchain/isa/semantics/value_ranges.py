@@ -1,5 +1,6 @@
 """Bounds of expressions from the facts at a point of an instruction: names, temporaries, and conditions that hold."""
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,7 @@ from toolchain.isa.semantics.intervals import BITS, EVERYTHING, Interval, binary
 from toolchain.isa.semantics.traverse import addresses, nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Instruction, Machine, ScalarType
+from toolchain.spec.model import Instruction, Machine, Memory, ScalarType
 
 NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -161,7 +162,7 @@ class Evaluator:
                 return 0, next(x.count for x in self.machine.levels if x.name == level) - 1
             case ir.RegisterRead(register=register, field_name=name):
                 memory = self.machine.memory[register]
-                return self._latched(self.machine.instruction[memory.latches], name) if memory.latches else type_bounds(memory.element.scalar)
+                return self._register(memory, name) if memory.latches else type_bounds(memory.element.scalar)
             case ir.ControlRead(access=access, member=member):
                 for index in addresses(access):
                     self.bounds(index, known)
@@ -180,6 +181,11 @@ class Evaluator:
             value = instruction.match[name] + found.minus
             return value, value
         return found.low, found.high
+
+    def _register(self, memory: Memory, name: str) -> Interval:
+        """A latched field of whichever instruction set it, and zero where none has."""
+        zero = [(0, 0)] if memory.zeroed else []
+        return functools.reduce(hull, [self._latched(self.machine.instruction[latched], name) for latched in memory.latches] + zero)
 
     def _latched(self, source: Instruction, name: str) -> Interval:
         """A latched field keeps its own instruction's constraints."""

@@ -77,13 +77,15 @@ class SequenceReader:
         lacking = sorted(name for name in needs(self.machine, found) if "." in name and name.partition(".")[0] in self._latched())
         if lacking:
             register, _, name = lacking[0].partition(".")
-            latches = self.machine.memory[register].latches
+            latches = " or ".join(self.machine.memory[register].latches)
             raise fail("E1002", f"the cycles of this step depend on '{name}' of {latches}, which stands before it in no round", node.where())
         return found
 
     def ending(self) -> Items:
-        """The instruction that ends a program, all its fields at their defaults."""
+        """The instruction that ends a program, all its fields at their defaults; none where the machine has none."""
         node = self.context.root
+        if not self.machine.program.ends:
+            return ()
         return (self._item(Node({self.machine.program.ends: Node({}, node.span, ())}, node.span, ()), frozenset()),)
 
     def items(self, node: Node, names: Names) -> Items:
@@ -235,7 +237,7 @@ class SequenceReader:
         self.issued += 1
         if self.issued > MOST_ISSUES:
             raise fail("E1002", f"a step spells out more than {MOST_ISSUES} instructions", node.where())
-        latches = next((m.name for m in self.machine.memories if m.latches == name), "")
+        latches = next((m.name for m in self.machine.memories if name in m.latches), "")
         if latches:
             fields = {key: fields.get(key) or Formula(Const(unsaid(instruction, key)), frozenset()) for key in stated}
         limited = tuple(key for key, formula in fields.items() if formula.names and not self._basis(formula) & self.unknown)

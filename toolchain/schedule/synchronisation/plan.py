@@ -36,8 +36,9 @@ class Meeting:
 
 
 def ending_kind(machine: Machine) -> int:
-    """The kind of instruction that ends a stream."""
-    return [i.name for i in machine.instructions].index(machine.program.ends)
+    """The kind of instruction that ends a stream; -1 where any may."""
+    names = [i.name for i in machine.instructions]
+    return names.index(machine.program.ends) if machine.program.ends else -1
 
 
 class Plan:

@@ -127,6 +127,11 @@ class Machine:
         """Every field as it stands in the file, once however many instructions share its format."""
         return tuple({f.span: f for i in self.instructions for f in i.fields}.values())
 
+    def latched(self, register: Memory) -> tuple[Field, ...]:
+        """The fields that a register holds: those of the first instruction that it latches which all others have too."""
+        first, *others = (self.instruction[name] for name in register.latches)
+        return tuple(field for field in first.fields if all(any(f.name == field.name for f in other.fields) for other in others))
+
     @property
     def lockstep(self) -> int:
         """How many images one stream takes at once: instances of all levels in lockstep."""

@@ -43,7 +43,8 @@ class Memory:
     depths: elements in each bank. A ring takes every address modulo its bank's depth.
     scope: `device` or a level's name; one instance for each instance of that level.
     control: the address phase may read it. granule: bytes; every access starts and ends on one.
-    latches: for a register that holds all fields of one instruction, that instruction's name (element is unused).
+    latches: for a register that holds fields of instructions, their names; it holds those that all of them have (element is unused).
+    zeroed: it holds zeros before a program runs, which may be read.
     transient: contents are lost with the program: no later program may read them.
     ports: of each bank; None where units never wait for one, which only costs time.
     host: the register is set by the host before a run; names: the host's names of its elements. consumed: a latched value serves one reader only.
@@ -56,7 +57,8 @@ class Memory:
     scope: str = "device"
     control: bool = False
     granule: int = 1
-    latches: str = ""
+    latches: tuple[str, ...] = ()
+    zeroed: bool = False
     host: bool = False
     consumed: bool = False
     names: tuple[str, ...] = ()

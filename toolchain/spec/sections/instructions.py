@@ -71,10 +71,13 @@ def instructions(context: Context, formats: Mapping[str, Format], units: Sequenc
 
 
 def block(node: Node) -> Text:
-    """A block of semantics with its place. Positions in it are only known for literal blocks."""
-    if node.style != "|":
-        raise fail("E0116", "semantics must be a literal block", node.span, "start it with | and a new line")
-    return Text(node.value, node.span, node.indent)
+    """Semantics with their place: a literal block, or one line, plain or in quotes. Positions in other texts are not known."""
+    if node.style == "|":
+        return Text(node.value, node.span, node.indent)
+    start = node.locate(1, 0)
+    if node.style == ">" or node.value not in start.source.line(start.line):
+        raise fail("E0116", "semantics must be a literal block or one line", node.span, "start it with | and a new line")
+    return Text(f"{node.value}\n", replace(start, line=start.line - 1), start.column - 1)
 
 
 def constraint(context: Context, node: Node, name: str = "") -> Constraint:

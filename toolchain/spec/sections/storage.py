@@ -89,7 +89,7 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
     kind = node.get("type")
     memory = Memory(
         name, node.text("kind"), element(context, kind, known) if kind else ElementType(ScalarType(True, 64)), _depths(context, node),
-        scope=node.text("scope", "device"), control=node.flag("control"), latches=node.text("latches"), host=node.flag("host"),
+        scope=node.text("scope", "device"), control=node.flag("control"), latches=latches(node), zeroed=node.flag("zeroed"), host=node.flag("host"),
         names=names(node, "names"), consumed=node.flag("consumed"), overflow=node.text("overflow", "error"),
         hazard=node.text("hazard", "error"), transient=node.flag("transient"), ports=_ports(context, node), doc=node.text("doc"), span=node.key_span,
         granule=context.number(n) if (n := node.get("granule")) else 0,
@@ -97,6 +97,12 @@ def _memory(context: Context, name: str, node: Node, known: Mapping[str, Element
     if kind and memory.kind == "register" and isinstance(memory.element.scalar, FloatType):
         raise fail("E0110", "a register holds integers", kind.where(), "semantics read their bits: from_bits(x, f32)")
     return _sized(memory, node)
+
+
+def latches(node: Node) -> tuple[str, ...]:
+    """The instructions whose fields a register holds: one name, or a list."""
+    found = node.get("latches")
+    return () if found is None else names(node, "latches") if isinstance(found.value, list) else (str(found.value),)
 
 
 def _ports(context: Context, node: Node) -> Ports | None:
