@@ -27,6 +27,7 @@ ASSUMES = {
         "select_avg",
         "ELEW: operands are added exactly",
     ),
+    "gemmini": ("Nothing but a fence", "ISSUE", "timing.constants.DMA_LATENCY", "timing.classes.preloaded"),
     "stcp920": ("instruction set is not public", "64 KB L1", "numerics.scaled", "sync.counters.event"),
     "vta": ("timing.constants.DMA_SETUP",),
 }
