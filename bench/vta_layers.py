@@ -14,8 +14,8 @@ from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.schedule.compile import TimedOperation, compile_operation
-from toolchain.schedule.compile_region import Options
 from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.options import Options
 from toolchain.spec.load import load_machine
 
 TABLE = Path(__file__).resolve().parents[1] / "tests" / "data" / "vta_table1_layers.csv"

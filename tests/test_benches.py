@@ -54,6 +54,7 @@ SMALL_RUNS = {
     "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000", "whole_model": "vta digits made",
     "emulate_command": "made 1", "house": "", "quantiser": "--small", "all": "emulation --small --folder made",
     "mutants": "--targets stcp920 --count 4 --kernels 1",
+    "search": "--model digits --target vta --folder made --effort 0,3",
 }  # fmt: skip
 """Arguments with which a bench takes seconds."""
 LONGER_RUNS = {

@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _fusion(commands.add_parser("fusion", help="list the groups of operations that could share a loop, with their prices"))
     _explore(commands.add_parser("explore", help="measure many points of a machine's parameters, and say which are best"))
     _compare(commands.add_parser("compare", help="say what differs between builds, machines or schedules"))
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
@@ -184,6 +185,17 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
     variables.completer = complete_variable
     return command
+
+
+def _fusion(fusion: argparse.ArgumentParser) -> None:
+    actions = fusion.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = _variables(actions, "list", "every place of a model where a group template fits, with its price, and the covers of the whole")
+    listing.add_argument("--oracle", choices=["estimate", "exact", "analytic"], default="estimate", help="what prices a group (estimate)")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    listing.set_defaults(run="fusion:list_groups")
+    check = _variables(actions, "check", "every such group as a program of its own, on random integers")
+    check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
+    check.set_defaults(run="fusion:check_groups")
 
 
 def _explore(explore: argparse.ArgumentParser) -> None:

@@ -12,7 +12,8 @@ from tests.schedule.test_compile_region import proven
 from tests.schedule.test_tile_following import NARROW, WIDE
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.bank_choice import Costs, apart, clashes
-from toolchain.schedule.compile_region import compile_region, plan_region
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.find_schedule import plan_region
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, Slot

@@ -20,11 +20,13 @@ from tests.schedule.made_regions import Builder, expected
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.schedule.compile_region import Options, compile_region, find_schedule
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine

@@ -9,8 +9,9 @@ import pytest
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import DramMap, Shape
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import KERNELS, MACHINES, three_convolutions, two_convolutions
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 
 
 def test_operations_of_one_stream_are_done_one_after_the_other() -> None:

@@ -11,9 +11,10 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import run_side_by_side
@@ -65,9 +66,9 @@ def test_the_pool_runs_beside_the_convolution_and_is_exact() -> None:
 def test_sharing_the_memory_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where tiles do not keep off the neighbours' tensors by themselves."""
     quick = Options(check=False, grouped=False)
-    monkeypatch.setattr("toolchain.schedule.compile_region._apart", lambda planned, *_: planned)
+    monkeypatch.setattr("toolchain.schedule.planner._apart", lambda planned, *_: planned)
     beside = compile_region(MACHINE, KERNELS, large(200), quick).cycles
-    monkeypatch.setattr("toolchain.schedule.compile_region.run_side_by_side", lambda *given: given[2])
+    monkeypatch.setattr("toolchain.schedule.planner.run_side_by_side", lambda *given: given[2])
     assert beside < 0.9 * compile_region(MACHINE, KERNELS, large(200), quick).cycles
 
 

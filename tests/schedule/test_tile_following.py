@@ -11,9 +11,11 @@ from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
-from toolchain.schedule import compile_region as compiler
-from toolchain.schedule.compile_region import CompiledRegion, Options, compile_region
+from toolchain.schedule import planner as compiler
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.model.quantisation import Numerics
 

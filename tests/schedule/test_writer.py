@@ -7,8 +7,8 @@ import pytest
 
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
 from toolchain.abi.origins import NONE, Run, StepName
-from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.emit import plan_constants
+from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.kernels.constants import Fetch
 from toolchain.schedule.program import Steps, ordered_steps

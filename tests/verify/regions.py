@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from tests.schedule.convolutions import convolution, direct, image
 from tests.schedule.many_cores import chip
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import Numerics

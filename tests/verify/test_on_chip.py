@@ -17,8 +17,9 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.footprint.footprints import Footprints
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.verify.built import ProgramUnderTest, program_of_region
 from toolchain.verify.on_chip import ON_CHIP, OnChipReader, TensorReader, after_work, element_address, instruction_text, last_writer, sources

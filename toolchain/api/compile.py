@@ -15,6 +15,7 @@ from google.protobuf.message import EncodeError
 from numpy.typing import ArrayLike
 
 from toolchain.api.model import Compiled
+from toolchain.schedule.options import EFFORT, SEARCH, check_policy
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.files import write_atomic
@@ -99,6 +100,8 @@ def compile_model(
     schedule: str | Path = "",
     streams: int = 1,
     images: int = 0,
+    search: str = SEARCH,
+    effort: int = EFFORT,
     folder: str | Path = ROOT,
     say: Say | None = None,
 ) -> Compiled:
@@ -111,14 +114,16 @@ def compile_model(
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them those of the model's file, else made-up ones.
     fallback: whether the host may run nodes that the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
     streams: how many of the machine's share the work of every operation. images: how many a run takes, each on so many streams of its own; 0: as few
-    as the machine can. folder: for all files; one build is done again only where something changed.
+    as the machine can. search: the policy that proposes schedules. effort: how many are timed
+    exactly. folder: for all files; one build is done again only where something changed.
     say: is told each step. Raises UserError.
     """
     root, own = Path(folder).absolute(), str(Path(schedule).absolute()) if schedule else ""
     sizes, changed = _sizes(dims or {}), _changed(params or {})
     runs, several = _count("streams", streams, 1), _count("images", images, 0)
     variables = Variables(
-        _targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=runs, images=several
+        _targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=runs, images=several,
+        search=check_policy(search), effort=_count("effort", effort, 0),
     )  # fmt: skip
     built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)

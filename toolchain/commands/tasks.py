@@ -14,7 +14,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from toolchain.tasks.doit_tasks import run_task
 
-    return run_task(arguments.command, make_plan(_given(arguments)))
+    return run_task(arguments.command, make_plan(given(arguments)))
 
 
 def clean(arguments: argparse.Namespace) -> None:
@@ -22,7 +22,7 @@ def clean(arguments: argparse.Namespace) -> None:
     from toolchain.tasks.folders import clean_plan
 
     verb = "would remove" if arguments.dry_run else "removed"
-    for path in clean_plan(make_plan(_given(arguments)), arguments.dry_run):
+    for path in clean_plan(make_plan(given(arguments)), arguments.dry_run):
         print(f"{verb} {path}", file=sys.stderr)
 
 
@@ -30,15 +30,16 @@ def info(arguments: argparse.Namespace) -> None:
     """Prints the dependencies of each stage, and whether it is up to date. Raises as `run`."""
     from toolchain.tasks.plan import info_text
 
-    print(info_text(make_plan(_given(arguments))))
+    print(info_text(make_plan(given(arguments))))
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, str]:
-    given: dict[str, str] = {}
+def given(arguments: argparse.Namespace) -> dict[str, str]:
+    """The variables of a command line. Raises UserError E0002 and E1202."""
+    found: dict[str, str] = {}
     for text in arguments.variables:
         name, equals, value = text.partition("=")
         if not equals:
             raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint="for example target=NAME")
-        if given.setdefault(name, value) != value:
-            raise fail("E1202", f"'{name}' is {given[name]} and {value}", hint="a variable stands once")
-    return given
+        if found.setdefault(name, value) != value:
+            raise fail("E1202", f"'{name}' is {found[name]} and {value}", hint="a variable stands once")
+    return found

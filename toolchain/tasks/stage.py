@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from toolchain.schedule.options import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
 from toolchain.tasks.variables import Variables
@@ -12,11 +13,13 @@ from toolchain.tasks.variables import Variables
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 SHARED = ("onnx", "calibration")
 """Stages whose results no machine changes."""
-EVERY = ("calibration", "place", "schedule", "streams", "images")
+EVERY = ("calibration", "place", "schedule", "streams", "images", "search", "effort")
 NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"onnx": (), "calibration": EVERY[:1], **dict.fromkeys(("graph", "accuracy", "explain"), EVERY[:2])}
 )
 """Options that are in the names of a stage's folder; those of other stages have all of EVERY."""
+PLAIN: Mapping[str, str | int] = MappingProxyType({"streams": 1, "images": 0, "search": SEARCH, "effort": EFFORT})
+"""Options that are no files, with the values that leave no mark in a name."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,8 @@ class Job:
     def _option(self, name: str) -> str:
         """The value of an option in a folder's name; empty where it was not given."""
         value = getattr(self.variables, name)
-        if name in ("streams", "images"):
-            return "" if value == {"streams": 1, "images": 0}[name] else str(value)
+        if name in PLAIN:
+            return "" if value == PLAIN[name] else str(value)
         if not value or name == "place":
             return str(value)
         path = Path(value).with_suffix("")
@@ -252,9 +255,9 @@ STAGES = (
         "how every region runs: tiles, buffers and order, a file for each",
         "program:make_schedules",
         (*_MACHINE, "models"),
-        GRAPH_LIBRARIES,
+        (*GRAPH_LIBRARIES, "networkx"),
         after=("graph",),
-        options=("schedule", "streams", "images"),
+        options=("schedule", "streams", "images", "search", "effort"),
         edited=True,
     ),
     Stage(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from toolchain.schedule.options import EFFORT, SEARCH, check_policy
 from toolchain.spec.errors import fail, nearest
 
 TASKS: Mapping[str, str] = MappingProxyType(
@@ -28,6 +29,8 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "schedule": "the file of a region's schedule, or a folder of such files, to be obeyed; left out: what the search finds",
         "streams": "how many of the machine's programs share the work of every operation; left out: 1",
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
+        "search": "the policy that proposes schedules: greedy, climb, cover, optimal, or one of an installed package; left out: climb",
+        "effort": "how many schedules of a region are timed exactly; 0: the first is taken by estimates; left out: 2",
         "html": "yes: `report` writes a page for a browser as well; no",
     }
 )
@@ -61,6 +64,7 @@ class Variables:
     schedule: the file of a region's schedule or a folder of such files, empty for the search's own.
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
+    search: the policy that proposes schedules. effort: how many of a region are timed exactly, at most.
     html: whether a report is written as a page for a browser as well.
     """
 
@@ -75,6 +79,8 @@ class Variables:
     schedule: str = ""
     streams: int = 1
     images: int = 0
+    search: str = SEARCH
+    effort: int = EFFORT
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -96,6 +102,8 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
         _count("images", given["images"]) if "images" in given else 0,
+        check_policy(given.get("search", SEARCH)),
+        _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
     )
 
 
@@ -137,9 +145,9 @@ def _size(name: str, value: str) -> int:
     return int(value)
 
 
-def _count(name: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or not int(value):
-        raise fail("E1202", f"'{name}' is a whole number from 1 on, not '{value[:MAX_DIGITS]}'")
+def _count(name: str, value: str, least: int = 1) -> int:
+    if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) < least:
+        raise fail("E1202", f"'{name}' is a whole number from {least} on, not '{value[:MAX_DIGITS]}'")
     return int(value)
 
 

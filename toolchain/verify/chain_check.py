@@ -12,10 +12,12 @@ from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation
-from toolchain.schedule.compile_region import CompiledRegion, Options, compile_region
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail

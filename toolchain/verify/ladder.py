@@ -32,7 +32,8 @@ from toolchain.runtime.open_region import CompiledRegion, Stored, c_of, compile_
 from toolchain.runtime.transfers import array_of, buffer_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Machine, Tolerance

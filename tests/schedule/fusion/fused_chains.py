@@ -7,12 +7,13 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile_region import Options, find_schedule
+from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import fused
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from tests.schedule.fusion.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
 from tests.schedule.made_regions import Builder
 from tests.schedule.test_compile_region import proven
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -9,12 +9,13 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.compile_region import Options, find_schedule
+from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups import rings, search
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, wraps
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine, Memory

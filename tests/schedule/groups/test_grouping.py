@@ -2,8 +2,9 @@
 
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS
-from toolchain.schedule.compile_region import Options, find_groups
+from toolchain.schedule.find_schedule import find_groups
 from toolchain.schedule.groups.grouping import Grouping
+from toolchain.schedule.options import Options
 from toolchain.schedule.rows.row_group import RowGroup
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS, schedule_of
-from toolchain.schedule.compile_region import Options, find_groups, plan_region
+from toolchain.schedule.find_schedule import find_groups, plan_region
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.groups.fused import LONGEST, TileGroups
 from toolchain.schedule.groups.grouping import Grouping
@@ -17,6 +17,7 @@ from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.load import load_machine

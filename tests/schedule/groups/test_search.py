@@ -18,13 +18,15 @@ from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_re
 from tests.schedule.test_compile_region import proven
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile_region import Options, compile_region, find_schedule
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.read import read_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.groups import search
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

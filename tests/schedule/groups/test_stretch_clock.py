@@ -5,13 +5,15 @@ import pytest
 from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
-from toolchain.schedule.compile_region import Options, compile_region, plan_region
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.find_schedule import plan_region
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups.stretch_clock import StretchClock
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.program import turned
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tile_choice import TileChoice

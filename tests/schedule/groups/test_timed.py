@@ -8,12 +8,13 @@ import pytest
 from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import short_machine, tall_region
 from tests.schedule.groups.test_search import CHAINS
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import fused, timed
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.load import load_machine
 

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.test_copies import cores, exact, random_region, two_convolutions
-from toolchain.schedule.compile_region import Options, compile_region
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.synchronisation.phases import stopping_events
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -99,6 +99,11 @@ def schedule_file(job: Job, region: str) -> Path:
     return job.folder / "schedule" / f"{region}.yaml"
 
 
+def search_file(job: Job, region: str) -> Path:
+    """The record of the search for a region's schedule."""
+    return job.folder / "schedule" / f"{region}.search.json"
+
+
 def bundle_file(job: Job) -> Path:
     """The model as the machine runs it."""
     return job.folder / "bundle" / f"{job.model}.bundle"

@@ -17,13 +17,16 @@ from toolchain.graph.store import read_stage
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.compile_region import Options, find_schedule
+from toolchain.schedule.find_schedule import search_schedule
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules
 from toolchain.schedule.form.make import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.search.contest import Trial
+from toolchain.schedule.search.record import write_record
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
@@ -37,6 +40,7 @@ from toolchain.tasks.actions.paths import (
     machines_of,
     preparations_file,
     schedule_file,
+    search_file,
 )
 from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
@@ -78,7 +82,10 @@ def make_schedules(step: Step, say: Say) -> Made:
     texts: dict[Path, str] = {}
     for number, (backend, region) in enumerate(tiled):
         options = replace(_options(step.job.variables, backend.machine), progress=_progress(number, len(tiled), say))
-        texts[schedule_file(step.job, region.name)] = write_schedule(_schedule(backend, region, given, options))
+        schedule, trials = _schedule(backend, region, given, options)
+        texts[schedule_file(step.job, region.name)] = write_schedule(schedule)
+        if region.name not in given:
+            texts[search_file(step.job, region.name)] = write_record(region.name, options.search, options.effort, trials)
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
@@ -87,7 +94,8 @@ def make_schedules(step: Step, say: Say) -> Made:
 def _options(variables: Variables, machine: Machine) -> Options:
     """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can."""
     streams = min(variables.streams, machine.streams)
-    return Options(streams=streams, copies=max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1))
+    copies = max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1)
+    return Options(streams=streams, copies=copies, search=variables.search, effort=variables.effort)
 
 
 def _given(step: Step) -> dict[str, Schedule]:
@@ -100,11 +108,11 @@ def _given(step: Step) -> dict[str, Schedule]:
     return read_schedules(path)
 
 
-def _schedule(backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options) -> Schedule:
-    """The user's with every slot in its place, or the search's."""
+def _schedule(backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options) -> tuple[Schedule, tuple[Trial, ...]]:
+    """The user's with every slot in its place, or the search's with the drafts that it timed."""
     if region.name not in given:
-        return find_schedule(backend.machine, backend.kernels, region, options)
-    return make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name]))
+        return search_schedule(backend.machine, backend.kernels, region, options)
+    return make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name])), ()
 
 
 def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], None]:

@@ -1,0 +1,38 @@
+"""Random graphs of operations, and blocks of branches that real networks have."""
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+
+from tests.operations import made
+from tests.schedule.convolutions import convolution
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule.regions.region import Bound, Region
+
+SIZE = (1, 32, 14, 14)
+
+
+def random_graph(seed: int, nodes: int) -> "nx.DiGraph[int]":
+    """Edges go from lower to higher numbers, as in a region."""
+    rng = np.random.default_rng(seed)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_nodes_from(range(nodes))
+    graph.add_edges_from((a, b) for b in range(nodes) for a in range(b) if rng.random() < 1.6 / nodes)
+    return graph
+
+
+def inception(batch: int = 1) -> Region:
+    """Four branches of one tensor and their concatenation, branch by branch: 1x1; 1x1 and 3x3; 1x1 and 5x5; a pool and 1x1."""
+    size = (batch, *SIZE[1:])
+    names = {"stem": 1, "one": 1, "narrow3": 1, "three": 3, "narrow5": 1, "five": 5, "last": 1}
+    found = {name: replace(convolution(size, (32, k, k), seed, 200, pads=(k // 2,) * 4), name=name) for seed, (name, k) in enumerate(names.items())}
+    pool = made.max_pool("pool", size, made.Window((3, 3), pads=(1, 1, 1, 1)))
+    bound = (
+        Bound(found["stem"], {"x": "in", "y": "x"}), Bound(found["one"], {"x": "x", "y": "a"}),
+        Bound(found["narrow3"], {"x": "x", "y": "b0"}), Bound(found["three"], {"x": "b0", "y": "b"}),
+        Bound(found["narrow5"], {"x": "x", "y": "c0"}), Bound(found["five"], {"x": "c0", "y": "c"}),
+        Bound(pool, {"x": "x", "y": "d0"}), Bound(found["last"], {"x": "d0", "y": "d"}),
+    )  # fmt: skip
+    tensors = dict.fromkeys(("in", "x", "a", "b0", "b", "c0", "c", "d0", "d"), Shape(*size))
+    return Region("block", tensors, ("in",), ("a", "b", "c", "d"), bound, {})

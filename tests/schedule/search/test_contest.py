@@ -1,0 +1,73 @@
+"""A longer contest never ends with a slower winner, and the winner's program is exact."""
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import pytest
+
+from tests.operations.made import load_machine
+from tests.schedule.search.made_graphs import inception
+from tests.schedule.test_compile_region import proven
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
+from toolchain.schedule.program import turned
+from toolchain.schedule.search.contest import Result, Trial, hold
+from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.search.policies import climb, greedy
+
+MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
+
+
+def space_on(name: str) -> Space:
+    machine = MACHINES[name]
+    return Space(machine, load_kernels(machine), inception(machine.lockstep), Options(check=False))
+
+
+def cycles_of(space: Space, found: Result) -> float:
+    schedule = make_schedule(space.machine, turned(found.plan))
+    compiled = compile_region(space.machine, space.kernels, space.region, Options(), schedule)
+    assert proven(compiled, space.machine)
+    return compiled.cycles
+
+
+@pytest.mark.parametrize("name", ["vta", "dpuv3"])
+def test_more_effort_is_never_slower_and_every_winner_is_exact(name: str) -> None:
+    space = space_on(name)
+    found = [hold(space, climb, effort) for effort in (1, 2, 5)]
+    cycles = [cycles_of(space, each) for each in found]
+    assert cycles == sorted(cycles, reverse=True)
+    assert not found[0].trials
+    assert [trial.draft for trial in found[2].trials[:2]] == [trial.draft for trial in found[1].trials]
+    best = min(trial.settled for trial in found[2].trials if trial.settled is not None)
+    assert best == cycles[2], "the trials state the cycles of the program that is written"
+
+
+def test_a_policy_without_proposals_times_nothing() -> None:
+    assert hold(space_on("vta"), greedy, 8).trials == ()
+
+
+def test_a_draft_is_timed_once_and_its_policy_told_again() -> None:
+    space, told = space_on("vta"), list[Trial]()
+
+    def twice(space: Space) -> Generator[Draft, Trial, None]:
+        for _ in range(3):
+            told.append((yield space.first))
+
+    found = hold(space, twice, 8)
+    assert len(found.trials) == 1
+    assert told == [found.trials[0]] * 3
+
+
+def test_a_draft_without_a_plan_is_refused_with_its_reason() -> None:
+    space = space_on("vta")
+
+    def wrong(space: Space) -> Generator[Draft, Trial, None]:
+        best = yield space.first
+        yield replace(best.draft, kernels=((6, "conv2d"),), origin="a pool by a convolution's kernel")
+
+    first, second = hold(space, wrong, 8).trials
+    assert not first.refused
+    assert second.refused
+    assert second.settled is None

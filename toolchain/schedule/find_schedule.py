@@ -1,0 +1,92 @@
+"""The schedule that the search finds for a region."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from toolchain.schedule.compile_schedule import compile_schedule
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.dealing import Trial, quickest_dealing, spent
+from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.groups.grouping import Grouping
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.options import Options
+from toolchain.schedule.planner import Planner
+from toolchain.schedule.program import turned
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.search.contest import Trial as Tried
+from toolchain.schedule.search.contest import hold
+from toolchain.schedule.search.draft import Space
+from toolchain.schedule.search.policies import policy_named
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+from toolchain.timing.class_cost import part_of_ports
+
+
+def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
+    """The search's. A copy is timed alone, with its part of the ports that copies share: all are alike, so each gets as much as any other.
+
+    Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_schedule`."""
+    return search_schedule(machine, kernels, region, options)[0]
+
+
+def search_schedule(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None
+) -> tuple[Schedule, tuple[Tried, ...]]:
+    """The schedule of `find_schedule`, and the drafts that were timed for it."""
+    options = options or Options()
+    copies = Copies(options.copies, options.streams)
+    if copies.times == 1:
+        return _found_schedule(machine, kernels, region, options)
+    if copies.times * copies.streams > machine.streams:
+        text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
+        raise fail("E1007", text)
+    schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
+    return replace(schedule, copies=copies), tried
+
+
+def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
+    """The schedule of one copy."""
+    if options.streams == 1:
+        return _one_stream(machine, kernels, region, options)
+    planner = _planner(machine, kernels, region, options)
+    if not options.timed_streams:
+        return make_schedule(machine, turned(planner.plan((options.streams,) * len(region.operations)))), ()
+
+    def timed(schedule: Schedule) -> Trial:
+        compiled = compile_schedule(machine, kernels, region, schedule, replace(options, check=False))
+        return Trial(schedule, compiled.cycles, spent(compiled))
+
+    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
+    one, drafts = _one_stream(machine, kernels, region, replace(options, streams=1))  # one stream has an order of its own, and groups
+    tried = [timed(one), found]
+    if any(group.streams for group in found.schedule.groups):
+        tried.insert(1, timed(replace(found.schedule, barriers=True)))
+    return min(tried, key=lambda trial: trial.cycles).schedule, drafts
+
+
+def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
+    own = options if options.effort else replace(options, timed_groups=False)
+    space = Space(machine, kernels, region, own)
+    if not options.effort:
+        return make_schedule(machine, turned(space.planner(space.first).first().plan)), ()
+    found = hold(space, policy_named(options.search), options.effort)
+    return make_schedule(machine, turned(found.plan)), found.trials
+
+
+def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
+    """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside these tensors,
+    the largest one goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
+    return find_groups(machine, kernels, region, options or Options()).plan
+
+
+def find_groups(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Grouping:
+    """The plan of `plan_region` and its groups. Raises UserError E1003, E1004, E1007, E1008."""
+    return _planner(machine, kernels, region, options).grouping((options.streams,) * len(region.operations))
+
+
+def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Planner:
+    """A planner of the space's first draft."""
+    space = Space(machine, kernels, region, options)
+    return space.planner(space.first)

@@ -1,0 +1,222 @@
+"""Plans of a region in one order of its operations: tensors that stay on chip, tiles, groups, banks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from toolchain.schedule.bank_choice import apart, clashes, tiles_apart
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.dealing import Counts
+from toolchain.schedule.emit import Emitted
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.realise import kept_problem
+from toolchain.schedule.form.shares import even_shares, tile_count
+from toolchain.schedule.groups.depth_first import depth_first, late_work
+from toolchain.schedule.groups.fused import TileGroups
+from toolchain.schedule.groups.grouping import Grouping
+from toolchain.schedule.groups.members import Members
+from toolchain.schedule.groups.rings import RingPlaces
+from toolchain.schedule.groups.search import GroupSearch, with_groups
+from toolchain.schedule.groups.stretch_clock import StretchClock
+from toolchain.schedule.groups.timed import TimedGroups
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.options import Options
+from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
+from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
+from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, joined, neighbour_rivals
+from toolchain.schedule.side_by_side import Planned, run_side_by_side
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tile_following import follow_makers
+from toolchain.schedule.tiling.ring import find_rings
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.model import Machine
+from toolchain.timing.simulate import Timeline
+
+CLOSE = 1.002
+"""Tiles that leave room for the neighbours' tensors may take so many times the estimate of the best."""
+LITTLE = 1e-3
+"""The share of the cycles that another plan must gain for the search to go on, and that units must need the same banks."""
+LATE = 3e-3
+"""The share of the cycles that the busiest unit must lose to work that an operation leaves for later, for another order to be tried."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A plan, and its program, in which slots go round, with its times."""
+
+    plan: Plan
+    emitted: Emitted
+    timeline: Timeline
+
+    @property
+    def cycles(self) -> float:
+        return self.timeline.cycles
+
+    @property
+    def rivals(self) -> Rivals:
+        """The places that units need at the same time, or would need if their banks let them."""
+        whole = turned(self.plan)
+        return joined(find_rivals(whole, self.emitted.origins, self.timeline), neighbour_rivals(whole))
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans of a region, which differ in how many streams run each operation.
+
+    order: of its operations, by their indices before they were ordered. clock: the times of stretches, which plans of other orders may share."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    region: Region
+    options: Options
+    order: tuple[int, ...]
+    clock: StretchClock
+
+    @property
+    def choice(self) -> TileChoice:
+        return self.clock.choice
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        return [bound_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
+
+    @cached_property
+    def storage(self) -> Storage:
+        return plan_storage(self.machine, self.region, [p.kernel for p in self.problems], [p.numbers for p in self.problems])
+
+    def first(self, rivals: Rivals | None = None) -> Grouping:
+        """The plan for one stream by estimates, groups by their own time. rivals: that keep out of each other's banks.
+
+        Raises UserError E1003, E1004, E1007, E1008."""
+        return self.grouping((1,) * len(self.region.operations), rivals)
+
+    def banks_apart(self, found: Grouping, now: "Timed") -> tuple[Grouping, "Timed"]:
+        """Where units wait for ports of banks, with buffers in other pools as long as the program gets quicker so. now: the times of `found`."""
+        while (lost := _lost(found.plan, rivals := now.rivals)) >= LITTLE * now.cycles:
+            other = self.first(rivals)
+            if _lost(other.plan, rivals) >= lost:
+                break
+            quicker = self.timed(other.plan)
+            if quicker.cycles >= now.cycles:
+                break
+            gained, found, now = now.cycles - quicker.cycles, other, quicker
+            if gained < LITTLE * now.cycles:
+                break
+        return found, now
+
+    def rows_in_turn(self, found: Grouping, now: "Timed") -> "Timed":
+        """With neighbours that take turns over the rows, where that is quicker. now: the times of `found`."""
+        if not self.options.grouped:
+            return now
+        other = depth_first(found, self.clock, late_work(now.timeline, now.emitted.origins), LATE * now.cycles)
+        return now if other is found else min(now, self.timed(other.plan), key=lambda timed: timed.cycles)
+
+    def timed(self, plan: Plan) -> "Timed":
+        """The plan's program, timed."""
+        whole = turned(plan)
+        placed, emitted = write_program(self.machine, whole, ordered_steps(whole, find_rings(whole.problems)))
+        return Timed(plan, emitted, time_emitted(self.machine, placed, emitted))
+
+    def plan(self, counts: Counts) -> Plan:
+        """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
+        return self.grouping(counts).plan
+
+    def grouping(self, counts: Counts, rivals: Rivals | None = None) -> Grouping:
+        """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
+        if max(counts) > self.machine.streams:
+            raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
+        copies = Copies(self.options.copies, self.options.streams)
+        candidates = shareable(self.machine, self.storage, copies) if self.options.resident else dict[str, SharedSlot]()
+        streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
+        shared = place_shared(self.machine, self.storage, candidates, streams)
+        while True:
+            own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
+            found = self._planned(own, counts, rivals or {})
+            wanted = {name: slot for name, slot in shared.items() if name in found.plan.dram.buffers}
+            shared = place_shared(self.machine, found.plan.dram, wanted, streams)
+            if len(shared) == len(wanted):
+                return replace(found, shared=shared)
+
+    def _planned(self, problems: Sequence[Problem], counts: Counts, rivals: Rivals) -> Grouping:
+        """The plan where it is settled which tensors stand in shared memories. Raises UserError E1004."""
+        region, storage, options, choice = self.region, self.storage, self.options, self.choice
+        members = Members(region, storage, problems, choice)
+        possible = find_candidates(region, problems, storage) if options.resident else dict[str, Candidate]()
+        every = candidates = {name: c for name, c in possible.items() if all(counts[use.operation] == 1 for use in (*c.writes, *c.reads))}
+        while True:
+            residents = apart(place_residents(candidates, problems[0].pools, len(problems)), among_buffers(rivals))
+            own = [kept_problem(region, storage, residents, problem, index) for index, problem in enumerate(problems)]
+            found, crowded = _tilings(own, choice, residents, options, counts)
+            own, tilings = [problem for problem, _ in found], [tiling for _, tiling in found]
+            if crowded is None and max(counts) > 1:
+                dealt = enumerate(zip(own, tilings, counts, strict=True))
+                shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
+                plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
+                return Grouping(plan, every, members)
+            if crowded is None:
+                planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
+                planned = tiles_apart(planned, residents, rivals)
+                own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
+                plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
+                if not options.grouped:
+                    return Grouping(plan, every, members)
+                search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
+                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice).proposals())
+                timed = TimedGroups(search, self.clock, partial(with_groups, plan, every, storage))
+                return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(proposals))
+            candidates = without(candidates, [crowded])
+
+
+def _lost(plan: Plan, rivals: Rivals) -> float:
+    """Cycles in which units need the same banks at the same time."""
+    return clashes([*zip(plan.problems, plan.tilings, strict=True)], plan.residents, rivals)
+
+
+def bound_problem(machine: Machine, kernels: Mapping[str, Kernel], region: Region, bound: Bound) -> Problem:
+    """The operation for its kernel."""
+    if bound.kernel:
+        return state_problem(machine, kernels[bound.kernel], bound.operation)
+    return choose_kernel(machine, kernels, bound.operation, region.alone(bound))
+
+
+def _tilings(
+    problems: Sequence[Problem], choice: TileChoice, residents: Residents, options: Options, counts: Counts
+) -> tuple[list[Planned], str | None]:
+    """The tiling of every operation, or the largest tensor on chip during the first that has no room. Raises UserError E1004."""
+    found: list[Planned] = []
+    for index, problem in enumerate(problems):
+        if options.progress:
+            options.progress(index, len(problems), problem.operation.name)
+        try:
+            best = problem, choice.best(problem, counts[index])
+            found.append(_apart(best, residents, index, choice) if counts[index] == 1 else best)
+        except UserError as error:
+            live = residents.live(index)
+            if error.diagnostics[0].code != "E1004" or not live:
+                raise
+            return found, max(live, key=lambda c: (c.size, c.name)).name
+    return found, None
+
+
+def _apart(planned: Planned, residents: Residents, index: int, choice: TileChoice) -> Planned:
+    """Tiles that leave alone the tensors on chip of the operations before and after, where such tiles are as quick. Then the next operation need not
+    wait for this one's slots, nor this one for those of the one before."""
+    problem, tiling = planned
+    pools = residents.left(index, around=1)
+    if not all(pool.depth for stretches in pools.values() for pool in stretches):
+        return planned
+    beside = replace(problem, pools=pools)
+    try:
+        found = choice.best(beside)
+    except UserError as error:
+        if error.diagnostics[0].code != "E1004":
+            raise
+        return planned
+    loaded = [name for name in tiling.places if problem.loads(name) and name not in problem.known]
+    fewer = any(len(found.places.get(name, ())) < len(tiling.places[name]) for name in loaded)
+    return planned if fewer or found.estimate > CLOSE * tiling.estimate else (beside, found)

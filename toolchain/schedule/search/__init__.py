@@ -1,0 +1,1 @@
+"""Searches for a region's schedule: drafts, their cost, and the policies that propose them."""

@@ -1,0 +1,141 @@
+"""Drafts compete by exact cycles: a policy proposes them, each is planned, written and timed, and the quickest wins."""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.groups.grouping import Grouping
+from toolchain.schedule.planner import Planner, Timed
+from toolchain.schedule.rivals import Rivals, has_ports, renumbered
+from toolchain.schedule.search.draft import Draft, Space
+from toolchain.spec.errors import UserError
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A draft that was tried.
+
+    cycles: of its program before the order of rows is tuned by exact time. settled: after that, which only the best so far are. waited: by operation,
+    cycles in which the busiest unit waits for work of it, or for ports. refused: the error of a draft that no plan fits; it has no cycles."""
+
+    draft: Draft
+    cycles: float
+    settled: float | None = None
+    waited: Mapping[int, float] = field(default_factory=dict[int, float], compare=False)
+    refused: str = ""
+
+
+Policy = Callable[[Space], Generator[Draft, Trial, None]]
+"""Proposes drafts, best hopes first, and is told how each one did; the space's first draft before all others, if there are others."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """plan: of the winner, `draft`. trials: in the order in which they were made; the first draft alone is not timed, and stands in none."""
+
+    draft: Draft
+    plan: Plan
+    trials: tuple[Trial, ...]
+
+
+@dataclass
+class _Entry:
+    """A draft on its way through the contest. rivals: of an earlier one, its operations by their index in the region; they save this one to find out
+    which of its buffers need banks apart."""
+
+    draft: Draft
+    planner: Planner
+    rivals: Rivals
+
+    @cached_property
+    def _ports(self) -> bool:
+        return has_ports(self.planner.machine)
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        return self.planner.first(renumbered(self.rivals, {index: place for place, index in enumerate(self.draft.order)}))
+
+    @cached_property
+    def rough(self) -> Timed:
+        """Before anything is tuned by exact time."""
+        return self.planner.timed(self.grouping.plan)
+
+    @cached_property
+    def apart(self) -> tuple[Grouping, Timed]:
+        """With buffers in banks apart."""
+        return self.planner.banks_apart(self.grouping, self.rough) if self._ports else (self.grouping, self.rough)
+
+    @cached_property
+    def tuned(self) -> Timed:
+        return self.planner.rows_in_turn(*self.apart) if self._ports else self.rough
+
+    def waited(self) -> dict[int, float]:
+        """As a trial has it."""
+        timeline, order = self.rough.timeline, self.draft.order
+        unit, operation = timeline.program.unit, self.rough.emitted.origins.operation
+        busiest = int(np.argmax(np.bincount(unit, timeline.costs.alone)))
+        own = (unit == busiest) & (operation >= 0)
+        found = np.bincount(operation[own], (timeline.waited + timeline.contended)[own], len(order))
+        return {order[place]: float(cycles) for place, cycles in enumerate(found)}
+
+    def plan(self) -> Plan:
+        """Tuned, which needs no times where no ports do."""
+        return self.tuned.plan if self._ports else self.grouping.plan
+
+    def learnt(self) -> Rivals:
+        """The rivals that its times show."""
+        return renumbered(self.apart[1].rivals, dict(enumerate(self.draft.order))) if self._ports else {}
+
+
+@dataclass
+class _Contest:
+    """best: the quickest after tuning. level: the least cycles with banks apart, which another draft has to beat to be tuned."""
+
+    best: _Entry
+    level: float = inf
+    trials: list[Trial] = field(default_factory=list[Trial])
+
+    def enter(self, entry: _Entry) -> Trial:
+        """Tuned where it promises to be the quickest, so that a longer contest never ends with a slower winner."""
+        try:
+            cycles = entry.rough.cycles
+        except UserError as error:
+            return self._noted(Trial(entry.draft, inf, refused=error.diagnostics[0].headline()))
+        if cycles >= self.level:
+            return self._noted(Trial(entry.draft, cycles, waited=entry.waited()))
+        self.level = min(self.level, entry.apart[1].cycles)
+        if entry is not self.best and entry.tuned.cycles < self.best.tuned.cycles:
+            self.best = entry
+        return self._noted(Trial(entry.draft, entry.apart[1].cycles, entry.tuned.cycles, entry.waited()))
+
+    def _noted(self, trial: Trial) -> Trial:
+        self.trials.append(trial)
+        return trial
+
+
+def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] = lambda _: None) -> Result:
+    """effort: drafts that are timed exactly, at most; the first of them is the space's own. say: is told which draft is tried now.
+
+    A larger effort is never slower: it tries the same drafts first. Raises UserError E1003, E1004, E1007, E1008 where the first draft has no plan.
+    """
+    first = _Entry(space.first, space.planner(space.first), {})
+    contest, known = _Contest(first), dict[Draft, Trial]()
+    drafts = policy(space)
+    draft = next(drafts, None) if effort > 1 else None
+    while draft is not None and len(contest.trials) < effort:
+        if draft not in known:
+            say(draft.origin)
+            known[draft] = contest.enter(first if draft == space.first else _Entry(draft, space.planner(draft), contest.best.learnt()))
+        draft = _sent(drafts, known[draft])
+    return Result(contest.best.draft, contest.best.plan(), tuple(contest.trials))
+
+
+def _sent(drafts: Generator[Draft, Trial, None], trial: Trial) -> Draft | None:
+    try:
+        return drafts.send(trial)
+    except StopIteration:
+        return None

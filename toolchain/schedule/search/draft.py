@@ -1,0 +1,88 @@
+"""Drafts of a region's schedule: the choices that a policy makes, from which all others follow by estimates."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import networkx as nx
+
+from toolchain.schedule.branch_order import branch_order
+from toolchain.schedule.groups.stretch_clock import StretchClock
+from toolchain.schedule.kernel_selection import able_kernels, host_cycles
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.options import Options
+from toolchain.schedule.planner import Planner, bound_problem
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.search.precedence import operation_graph
+from toolchain.schedule.tile_choice import TileChoice
+from toolchain.schedule.tiling.tiles import tile_fits
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Draft:
+    """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. origin: the
+    move that made it, for the reader."""
+
+    order: tuple[int, ...]
+    kernels: tuple[tuple[int, str], ...] = ()
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The drafts of one region on one machine."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    region: Region
+    options: Options
+
+    @cached_property
+    def graph(self) -> "nx.DiGraph[int]":
+        """The region's operations, by index, with an edge to each reader."""
+        return operation_graph(self.region)
+
+    @cached_property
+    def problems(self) -> Sequence[Problem]:
+        """The operations for the kernels that partitioning chose, in the region's order."""
+        return [bound_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
+
+    @cached_property
+    def first(self) -> Draft:
+        """The region's own order, but for operations that do best beside another branch."""
+        return self.relieved(tuple(range(len(self.region.operations))), "greedy")
+
+    def relieved(self, order: tuple[int, ...], origin: str) -> Draft:
+        """The order with operations that leave the busiest unit alone beside the longest of another branch; several streams keep it as it is."""
+        if self.options.streams > 1:
+            return Draft(order, origin=origin)
+        ordered = replace(self.region, operations=tuple(self.region.operations[index] for index in order))
+        return Draft(tuple(order[place] for place in branch_order(ordered, [self.problems[index] for index in order])), origin=origin)
+
+    @cached_property
+    def choices(self) -> Mapping[int, Sequence[str]]:
+        """By operation, the names of the other kernels that can do it and make the host work no longer, where there are some."""
+        found: dict[int, Sequence[str]] = {}
+        for index, (bound, problem) in enumerate(zip(self.region.operations, self.problems, strict=True)):
+            given = self.region.alone(bound)
+            able = [each for each in able_kernels(self.machine, self.kernels, bound.operation, [], given) if each.kernel.name != problem.kernel.name]
+            others = [each.kernel.name for each in able if host_cycles(each, given) <= host_cycles(problem, given) and tile_fits(each)]
+            if others:
+                found[index] = others
+        return found
+
+    def planner(self, draft: Draft) -> Planner:
+        """Plans of the draft. Drafts share the tiles of equal operations and the times of equal stretches."""
+        kernels = dict(draft.kernels)
+        operations = tuple(
+            replace(bound, kernel=kernels[index]) if index in kernels else bound
+            for index, bound in ((index, self.region.operations[index]) for index in draft.order)
+        )
+        return Planner(self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock)
+
+    @cached_property
+    def clock(self) -> StretchClock:
+        """Times of stretches, and tiles, that all drafts share."""
+        return StretchClock(self.machine, TileChoice(self.options.contexts, self.options.timed))

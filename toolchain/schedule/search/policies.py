@@ -1,0 +1,47 @@
+"""Policies: each proposes drafts of a region's schedule, with the moves that it knows, in an order of its own."""
+
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
+
+from toolchain.schedule.options import check_policy, foreign_policies
+from toolchain.schedule.search.contest import Policy, Trial
+from toolchain.schedule.search.cover import Cover, Problem, optimal_cover, path_cover
+from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.search.moves import kernels_moved, levels, neighbours_swapped, sets_together
+
+
+def greedy(_: Space) -> Generator[Draft, Trial, None]:
+    """The first draft alone: the region's own order, with kernels as partitioning chose them."""
+    yield from ()
+
+
+def climb(space: Space) -> Generator[Draft, Trial, None]:
+    """The order by levels, other kernels, then neighbours of different branches swapped where the busiest unit waits."""
+    best = yield from levels(space)
+    best = yield from kernels_moved(space, best)
+    yield from neighbours_swapped(space, best)
+
+
+def cover(space: Space) -> Generator[Draft, Trial, None]:
+    """As `climb`, with orders in which the groups of a cover stand together: the cover by shortest paths (DNNVM, algorithm 2)."""
+    yield from _covered(space, path_cover)
+
+
+def optimal(space: Space) -> Generator[Draft, Trial, None]:
+    """As `cover`, with the cheapest cover that there is."""
+    yield from _covered(space, optimal_cover)
+
+
+def _covered(space: Space, solve: Callable[[Problem], Cover]) -> Generator[Draft, Trial, None]:
+    best = yield from levels(space)
+    best = yield from sets_together(space, best, solve)
+    best = yield from kernels_moved(space, best)
+    yield from neighbours_swapped(space, best)
+
+
+OWN: Mapping[str, Policy] = MappingProxyType({policy.__name__: policy for policy in (greedy, climb, cover, optimal)})
+
+
+def policy_named(name: str) -> Policy:
+    """One of the toolchain's, or of an installed package. Raises UserError E1202 for an unknown name."""
+    return OWN[name] if check_policy(name) in OWN else foreign_policies()[name].load()

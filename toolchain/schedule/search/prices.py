@@ -1,0 +1,105 @@
+"""Prices of groups: the cycles of some operations as a region of their own, by an oracle.
+
+DNNVM, section 5.1, prices a group by running it, by a model, or by a simulator; these are `exact`, `analytic` and `estimate` here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from types import MappingProxyType
+
+from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.planner import Planner
+from toolchain.schedule.regions.part import part_of_region
+from toolchain.schedule.rivals import has_ports
+from toolchain.schedule.search.draft import Draft, Space
+from toolchain.spec.errors import UserError, fail, nearest
+
+Key = tuple[object, ...]
+
+
+def estimate(planner: Planner) -> float:
+    """Cycles by the closed form of the tile search: those of each group, and of each operation alone."""
+    found = replace(planner, options=replace(planner.options, timed_groups=False)).first()
+    grouped = {index for proposal in found.chosen for index in proposal.group.operations}
+    alone = sum(tiling.estimate for index, tiling in enumerate(found.base.tilings) if index not in grouped)
+    return alone + sum(proposal.cycles for proposal in found.chosen)
+
+
+def exact(planner: Planner) -> float:
+    """Cycles of the program by event simulation."""
+    found = planner.first()
+    now = planner.timed(found.plan)
+    return planner.banks_apart(found, now)[1].cycles if has_ports(planner.machine) else now.cycles
+
+
+def analytic(planner: Planner) -> float:
+    """Cycles at the roofline: multiply-accumulates at peak, or the transfers through DRAM at the rate of its ports, whichever takes longer.
+
+    DNNVM, equations 1 to 10, without halos: each tensor that enters or leaves the group moves once, as do weights and sums. 0 for a machine
+    whose file states neither a peak nor a port."""
+    machine, region = planner.machine, planner.region
+    macs = sum(bound.operation.macs for bound in region.operations)
+    moved = sum(prod(region.tensors[name]) for name in (*region.inputs, *region.outputs))
+    moved += sum(array.nbytes for bound in region.operations for array in bound.operation.arrays.values())
+    rate = sum(port.bytes_per_cycle / port.per for port in machine.timing.resources)
+    return max(macs / machine.timing.peak_macs if machine.timing.peak_macs else 0.0, moved / rate if rate else 0.0)
+
+
+ORACLES: Mapping[str, Callable[[Planner], float]] = MappingProxyType({"estimate": estimate, "exact": exact, "analytic": analytic})
+
+
+def oracle_named(name: str) -> Callable[[Planner], float]:
+    """Raises UserError E1202 for an unknown name."""
+    if name not in ORACLES:
+        raise fail("E1202", f"there is no oracle '{name}'", hint=nearest(name, ORACLES) or f"known: {', '.join(ORACLES)}")
+    return ORACLES[name]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Cycles of sets of a region's operations. known: by set, and by the facts that decide them: blocks of a network repeat."""
+
+    space: Space
+    oracle: Callable[[Planner], float] = estimate
+    known: dict[Key, float | None] = field(default_factory=dict[Key, "float | None"])
+
+    def of(self, members: Sequence[int]) -> float | None:
+        """members: in the region's order. None where they cannot be a region of their own."""
+        own = tuple(members)
+        if own not in self.known:
+            key = self.key(own)
+            if key not in self.known:
+                self.known[key] = self._priced(own)
+            self.known[own] = self.known[key]
+        return self.known[own]
+
+    def saved_bytes(self, members: Sequence[int]) -> int:
+        """Bytes of stored tensors that stay on chip between the members, each counted once for its store and once for every load."""
+        part = replace(self.space, region=part_of_region(self.space.region, members), options=replace(self.space.options, timed_groups=False))
+        plan = part.planner(Draft(tuple(range(len(members))))).first().plan
+        found = 0
+        for name, candidate in plan.residents.candidates.items():
+            if candidate.writes:
+                found += prod(plan.region.tensors[name]) * (len(candidate.reads) + (not candidate.stored))
+        hidden = {name for group in plan.groups.values() if isinstance(group, TileGroup) for name in group.hidden}
+        return found + sum(2 * prod(plan.region.tensors[name]) for name in hidden)
+
+    def _priced(self, members: tuple[int, ...]) -> float | None:
+        region = part_of_region(self.space.region, members)
+        part = replace(self.space, region=region)
+        try:
+            return self.oracle(part.planner(Draft(tuple(range(len(members))))))
+        except UserError:
+            return None
+
+    def key(self, members: tuple[int, ...]) -> Key:
+        """The facts that decide tiles, the tensors that operations have in common, and whether others read them."""
+        region = part_of_region(self.space.region, members)
+        names: dict[str, int] = {}
+        found: list[Key] = []
+        for index, bound in zip(members, region.operations, strict=True):
+            hands = tuple((place, names.setdefault(tensor, len(names)), tensor in region.outputs) for place, tensor in bound.tensors.items())
+            found.append((self.space.clock.choice.key(self.space.problems[index]), hands))
+        slices = tuple((names.setdefault(n, len(names)), names.setdefault(s.parent, len(names)), s.channel, s.view) for n, s in region.slices.items())
+        return (*found, slices)
