@@ -19,6 +19,7 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.unit_relief import relieved
 from toolchain.spec.model import Machine
@@ -81,18 +82,21 @@ def test_an_average_whose_neighbours_are_stored_otherwise_stays() -> None:
     assert relieved(machine, {**kernels, "mean_pool": other}, block) == {}
 
 
+GREEDY = Options(search="greedy")
+
+
 def test_what_moves_is_exact_and_quicker() -> None:
     machine = load_machine("dpuv3", overrides=FREE)
     kernels, before = load_kernels(machine), region(machine, 5, average())
     kernel = relieved(machine, kernels, before)[2]
     after = replace(before, operations=tuple(replace(b, kernel=kernel) if b.operation.name == "mean" else b for b in before.operations))
     inputs = {"in": np.random.default_rng(0).integers(-128, 128, SIZE, np.int8)}
-    wanted, found = expected(before, inputs, machine.quantisation or Numerics()), compile_region(machine, kernels, after)
+    wanted, found = expected(before, inputs, machine.quantisation or Numerics()), compile_region(machine, kernels, after, GREEDY)
     state = found.state(inputs)
     engine_named("fast")(found.program, state, found.checked.order)
     for name in after.outputs:
         np.testing.assert_array_equal(found.result(state, name), wanted[name])
-    assert found.cycles < compile_region(machine, kernels, before).cycles
+    assert found.cycles < compile_region(machine, kernels, before, GREEDY).cycles
 
 
 def inception(folder: Path) -> Path:

@@ -109,10 +109,11 @@ def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def flipped(built: Built, region: int, segment: str) -> Built:
-    """The same bundle with one bit of a region's constants changed in the middle."""
+    """The same bundle with one bit of a region's constants changed, in the middle of those bytes that are no zeros of a padding."""
     program = built.bundle.manifest.regions[region]
     data = bytearray(built.bundle.members[program.constants[segment]])
-    data[len(data) // 2] ^= 0x10
+    filled = [index for index, byte in enumerate(data) if byte]
+    data[filled[len(filled) // 2]] ^= 0x10
     members = {**built.bundle.members, program.constants[segment]: bytes(data)}
     return replace(built, bundle=replace(built.bundle, members=members))
 

@@ -15,10 +15,10 @@ from google.protobuf.message import EncodeError
 from numpy.typing import ArrayLike
 
 from toolchain.api.model import Compiled
-from toolchain.schedule.options import EFFORT, SEARCH, check_policy
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.files import write_atomic
+from toolchain.spec.search_policies import EFFORT, SEARCH, check_policy
 from toolchain.tasks.plan import ROOT, plan_of
 from toolchain.tasks.stage import Say
 from toolchain.tasks.variables import PLACES, Variables

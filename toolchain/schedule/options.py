@@ -2,18 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 
-from toolchain.spec.errors import fail, nearest
-
-SEARCH = "climb"
-"""The policy that proposes schedules, where nothing else is said."""
-POLICIES = ("greedy", "climb", "cover", "optimal")
-"""The toolchain's own, each a function of that name in `toolchain.schedule.search.policies`."""
-GROUP = "tilewright.search"
-"""The entry point group of policies that other packages bring."""
-EFFORT = 2
-"""Schedules of a whole region that are timed exactly, where nothing else is said."""
+from toolchain.spec.search_policies import EFFORT, SEARCH
 
 
 @dataclass(frozen=True)
@@ -41,16 +31,3 @@ class Options:
     effort: int = EFFORT
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
-
-
-def foreign_policies() -> dict[str, EntryPoint]:
-    """Those of installed packages, by name; none takes the name of one of the toolchain's."""
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.value) if point.name not in POLICIES}
-
-
-def check_policy(name: str) -> str:
-    """The name of a policy that there is. Raises UserError E1202 for any other."""
-    known = (*POLICIES, *foreign_policies())
-    if name not in known:
-        raise fail("E1202", f"there is no search policy '{name[:80]}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
-    return name

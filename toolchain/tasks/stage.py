@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from toolchain.schedule.options import EFFORT, SEARCH
+from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
 from toolchain.tasks.variables import Variables

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from toolchain.schedule.options import EFFORT, SEARCH, check_policy
 from toolchain.spec.errors import fail, nearest
+from toolchain.spec.search_policies import EFFORT, SEARCH, check_policy
 
 TASKS: Mapping[str, str] = MappingProxyType(
     {

@@ -71,3 +71,16 @@ def test_a_draft_without_a_plan_is_refused_with_its_reason() -> None:
     assert not first.refused
     assert second.refused
     assert second.settled is None
+
+
+def test_an_order_that_cannot_run_is_refused() -> None:
+    space = space_on("vta")
+
+    def backwards(space: Space) -> Generator[Draft, Trial, None]:
+        yield space.first
+        yield Draft(space.first.order[::-1], origin="backwards")
+        yield Draft(space.first.order[1:], origin="one missing")
+
+    found = hold(space, backwards, 8)
+    assert [trial.refused[:5] for trial in found.trials] == ["", "E1403", "E1402"]
+    assert found.draft == space.first

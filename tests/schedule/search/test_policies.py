@@ -7,9 +7,10 @@ import pytest
 
 from tests.schedule.search.test_contest import space_on
 from toolchain.schedule.find_schedule import search_schedule
-from toolchain.schedule.options import POLICIES, Options, check_policy
+from toolchain.schedule.options import Options
 from toolchain.schedule.search.policies import OWN, policy_named
 from toolchain.spec.errors import UserError
+from toolchain.spec.search_policies import POLICIES, check_policy
 
 PLUGIN = """
 def backwards(space):

@@ -44,7 +44,7 @@ def test_a_memory_that_a_configuration_lacks() -> None:
         ("depth: 2, host: true", "depth: 1, host: true", "E0139"),
         ("src: u4, bits: 16", "src: u4, bits: 12", "E0110"),
         ("src: u4, bits: 16", "src: u65, bits: 16", "E0110"),
-        ("row_t: i8[LANES]", "row_t: 'f16[LANES]'", "E0110"),
+        ("row_t: i8[LANES]", "row_t: 'f12[LANES]'", "E0110"),
         ("row_t: i8[LANES]", "row_t: i8[LANES - 4]", "E0110"),
         ("type: row_t, depth: 64", "type: row_t, latches: SETUP, depth: 64", "E0137"),
         ("scope: core, latches: SETUP", "scope: core, latches: [SETUP, SETPU]", "E0107"),

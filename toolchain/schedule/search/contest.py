@@ -48,12 +48,16 @@ class _Entry:
     which of its buffers need banks apart."""
 
     draft: Draft
-    planner: Planner
+    space: Space
     rivals: Rivals
 
     @cached_property
+    def planner(self) -> Planner:
+        return self.space.planner(self.draft)
+
+    @cached_property
     def _ports(self) -> bool:
-        return has_ports(self.planner.machine)
+        return has_ports(self.space.machine)
 
     @cached_property
     def grouping(self) -> Grouping:
@@ -122,14 +126,14 @@ def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] =
 
     A larger effort is never slower: it tries the same drafts first. Raises UserError E1003, E1004, E1007, E1008 where the first draft has no plan.
     """
-    first = _Entry(space.first, space.planner(space.first), {})
+    first = _Entry(space.first, space, {})
     contest, known = _Contest(first), dict[Draft, Trial]()
     drafts = policy(space)
     draft = next(drafts, None) if effort > 1 else None
     while draft is not None and len(contest.trials) < effort:
         if draft not in known:
             say(draft.origin)
-            known[draft] = contest.enter(first if draft == space.first else _Entry(draft, space.planner(draft), contest.best.learnt()))
+            known[draft] = contest.enter(first if draft == space.first else _Entry(draft, space, contest.best.learnt()))
         draft = _sent(drafts, known[draft])
     return Result(contest.best.draft, contest.best.plan(), tuple(contest.trials))
 

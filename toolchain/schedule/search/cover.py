@@ -78,7 +78,7 @@ def path_cover(problem: Problem) -> Cover:
         taken = frozenset(member for group in chosen for member in group)
         for group in crossing:
             if taken.isdisjoint(group) and contracted(problem.graph, [*chosen, group, *_inside(paths, taken | {*group})]) is not None:
-                touched = {of[member] for member in group}
+                touched = sorted({of[member] for member in group})
                 after = sum(_path(problem, chains[number], inner, taken | {*group})[0] for number in touched)
                 gains.append((sum(paths[number][0] for number in touched) - after - problem.groups[group], group))
         best = max(gains, key=lambda gain: (gain[0], gain[1]), default=(0.0, ()))
@@ -86,7 +86,7 @@ def path_cover(problem: Problem) -> Cover:
             break
         chosen.append(best[1])
         taken = taken | {*best[1]}
-        paths |= {number: _path(problem, chains[number], inner, taken) for number in {of[member] for member in best[1]}}
+        paths |= {number: _path(problem, chains[number], inner, taken) for number in sorted({of[member] for member in best[1]})}
     found = _cover(problem, [*chosen, *(group for _, groups in paths.values() for group in groups)])
     return min(found, greedy_cover(problem), key=lambda cover: cover.cycles)
 

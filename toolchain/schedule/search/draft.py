@@ -17,6 +17,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.precedence import operation_graph
 from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import tile_fits
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 
 
@@ -74,13 +75,25 @@ class Space:
         return found
 
     def planner(self, draft: Draft) -> Planner:
-        """Plans of the draft. Drafts share the tiles of equal operations and the times of equal stretches."""
+        """Plans of the draft. Drafts share the tiles of equal operations and the times of equal stretches.
+
+        Raises UserError E1402 and E1403 for an order in which the operations cannot run."""
+        self._check(draft.order)
         kernels = dict(draft.kernels)
         operations = tuple(
             replace(bound, kernel=kernels[index]) if index in kernels else bound
             for index, bound in ((index, self.region.operations[index]) for index in draft.order)
         )
         return Planner(self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock)
+
+    def _check(self, order: tuple[int, ...]) -> None:
+        place = {index: number for number, index in enumerate(order)}
+        names = [bound.operation.name for bound in self.region.operations]
+        if sorted(order) != list(range(len(names))):
+            raise fail("E1402", f"a draft has {len(order)} operations, and the region {len(names)}, each once")
+        early = next((edge for edge in self.graph.edges if place[edge[0]] > place[edge[1]]), None)
+        if early is not None:
+            raise fail("E1403", f"a draft runs '{names[early[1]]}' before '{names[early[0]]}', whose result it reads")
 
     @cached_property
     def clock(self) -> StretchClock:

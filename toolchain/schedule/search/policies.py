@@ -3,11 +3,11 @@
 from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 
-from toolchain.schedule.options import check_policy, foreign_policies
 from toolchain.schedule.search.contest import Policy, Trial
 from toolchain.schedule.search.cover import Cover, Problem, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.schedule.search.moves import kernels_moved, levels, neighbours_swapped, sets_together
+from toolchain.spec.search_policies import check_policy, foreign_policies
 
 
 def greedy(_: Space) -> Generator[Draft, Trial, None]:

@@ -13,7 +13,7 @@ def operation_graph(region: Region) -> "nx.DiGraph[int]":
     graph.add_nodes_from(range(len(region.operations)))
     readers: dict[str, list[int]] = {}
     for index, bound in enumerate(region.operations):
-        for root in {region.stands_in(tensor)[0] for name, tensor in bound.tensors.items() if name != "y"}:
+        for root in dict.fromkeys(region.stands_in(tensor)[0] for name, tensor in bound.tensors.items() if name != "y"):
             readers.setdefault(root, []).append(index)
     for index, bound in enumerate(region.operations):
         made, _ = region.stands_in(bound.tensors["y"])
@@ -25,7 +25,7 @@ def is_convex(graph: "nx.DiGraph[int]", members: Collection[int]) -> bool:
     """Whether no path leaves the members and comes back, so that they can run one after the other."""
     inside, first, last = set(members), min(members), max(members)
     seen: set[int] = set()
-    left = [reader for member in inside for reader in graph.successors(member) if reader not in inside]
+    left = [reader for member in sorted(inside) for reader in graph.successors(member) if reader not in inside]
     while left:
         node = left.pop()
         if node not in seen and first < node < last:  # indices follow the order of the region, in which every operation can run

@@ -1,6 +1,7 @@
-"""Options of the search have the defaults that the variables of a build have."""
+"""Names of policies and the budget of a search: the defaults of a build, and no name twice."""
 
-from toolchain.schedule.options import EFFORT, POLICIES, SEARCH, Options, check_policy, foreign_policies
+from toolchain.schedule.options import Options
+from toolchain.spec.search_policies import EFFORT, POLICIES, SEARCH, check_policy, foreign_policies
 from toolchain.tasks.variables import read_variables
 
 
