@@ -21,6 +21,8 @@ def foreign_policies() -> dict[str, EntryPoint]:
 
 def check_policy(name: str) -> str:
     """The name of a policy that there is. Raises UserError E1202 for any other."""
+    if name in POLICIES:
+        return name
     known = (*POLICIES, *foreign_policies())
     if name not in known:
         raise fail("E1202", f"there is no search policy '{name[:80]}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
