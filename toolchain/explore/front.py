@@ -1,5 +1,6 @@
-"""What is best among measured points: the Pareto front, and what a step of each axis is worth."""
+"""The Pareto front of measured points, and the worth of a step along each axis."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ def _cost(outcome: Outcome, name: str) -> float:
 
 
 def measured(found: Measured, objectives: Sequence[str]) -> dict[Point, Outcome]:
-    """Those that have every objective."""
+    """The points that have every objective."""
     return {point: each for point, each in found.items() if not each.refused and all(name in each.figures for name in objectives)}
 
 
@@ -48,7 +49,7 @@ def steps(study: Study, found: Measured) -> Iterator[Step]:
     """For each axis and each pair of values that stand beside each other in the study, where points were measured."""
     known = measured(found, study.objectives)
     for place, axis in enumerate(study.axes):
-        for first, then in zip(axis.values, axis.values[1:], strict=False):
+        for first, then in itertools.pairwise(axis.values):
             pairs = [(each, other) for point, each in known.items() if point[place] == first and (other := known.get(_with(point, place, then)))]
             if pairs:
                 yield Step(axis.name, first, then, len(pairs), {name: _mean(pairs, name) for name in study.objectives})

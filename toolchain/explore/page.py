@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from toolchain.explore.front import measured
 from toolchain.explore.session import figure_text
 from toolchain.explore.study import OBJECTIVES, Point, point_text
 from toolchain.explore.text import Result, reasons_for
-from toolchain.spec.files import PACKAGE
+from toolchain.report.html import html_environment
 
 WIDE, HIGH, MARGIN = 900, 480, 60
 """The picture in its own units."""
@@ -31,15 +29,11 @@ class Dot:
 
 def study_page(result: Result, folder: Path, root: Path) -> str:
     """folder: where the page goes. root: of the builds that it links to. Ends in one line feed."""
-    environment = Environment(
-        loader=FileSystemLoader(PACKAGE / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True,
-        keep_trailing_newline=True,
-    )  # fmt: skip
     names = result.study.objectives
     across, up = names[-1], names[0]
     dots = list(_dots(result, up, across, os.path.relpath(root, folder)))
     line = " ".join(f"{dot.x:.1f},{dot.y:.1f}" for dot in sorted(dots, key=lambda dot: dot.x) if "front" in dot.kind)
-    return environment.get_template("explore.html.j2").render(
+    return html_environment().get_template("explore.html.j2").render(
         r=result, study=result.study, dots=dots, line=line if len(names) == 2 else "", wide=WIDE, high=HIGH, margin=MARGIN,
         across=_axis_name(across), up=_axis_name(up), xs=list(_ticks(result, across, MARGIN, WIDE - 20)),
         ys=list(_ticks(result, up, HIGH - MARGIN, 20)), figure=figure_text, objectives=OBJECTIVES,

@@ -89,7 +89,7 @@ class Study:
 
     @property
     def digest(self) -> str:
-        """Of all that results depend on; another budget goes on with the same study."""
+        """A hash of all that results depend on; another budget goes on with the same study."""
         axes = [[axis.name, *axis.values] for axis in self.axes]
         text = json.dumps([self.machine, self.models, axes, self.objectives, self.search, self.seed, self.verify])
         return hashlib.sha256(text.encode()).hexdigest()

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from toolchain.accuracy.closeness import LEAST, Inference
 from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
+from toolchain.report.html import html_environment
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import is_judged, summary_rows, warnings_of
@@ -57,7 +57,6 @@ def _steps(machines: Mapping[str, Machine], manifest: Manifest) -> Iterator[tupl
             yield HOST, ", ".join(segment.outputs), samples * segment_ms(segment, priced) if priced else 0.0
 
 
-TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 OPEN, NODES, WORST = 25, 6, 20
 """Rows of a table that are open when the page is, names of nodes, and tensors that are shown of the worst."""
 WIDE, LANE = 1000.0, 26
@@ -104,8 +103,7 @@ def report_page(summary: Summary, line: Sequence[Span], inferred: Inference, ver
 
 def _environment(total: float) -> Environment:
     """total: milliseconds that shares are of."""
-    made = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True)
-    made.keep_trailing_newline = True
+    made = html_environment()
     filters: dict[str, Callable[..., str]] = {"ms": ms_text, "scaled": scaled, "counted": counted}
     filters |= {
         "code": _code,

@@ -67,11 +67,9 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
 
 
 def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
-    own = options if options.effort else replace(options, timed_groups=False)
-    space = Space(machine, kernels, region, own)
     if not options.effort:
-        return make_schedule(machine, turned(space.planner(space.first).first().plan)), ()
-    found = hold(space, policy_named(options.search), options.effort)
+        return make_schedule(machine, turned(_planner(machine, kernels, region, replace(options, timed_groups=False)).first().plan)), ()
+    found = hold(Space(machine, kernels, region, options), policy_named(options.search), options.effort)
     return make_schedule(machine, turned(found.plan)), found.trials
 
 

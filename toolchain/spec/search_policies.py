@@ -15,7 +15,7 @@ EFFORT = 2
 
 
 def foreign_policies() -> dict[str, EntryPoint]:
-    """Those of installed packages, by name; none takes the name of one of the toolchain's."""
+    """The policies of installed packages, by name; none takes the name of one of the toolchain's."""
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.value) if point.name not in POLICIES}
 
 

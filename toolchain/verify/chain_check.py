@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from toolchain.abi.dram_map import Shape
-from toolchain.emulator.engines import engine_named
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.schedule.compile_region import compile_region
@@ -19,11 +18,10 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
-from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
 from toolchain.verify.group_check import find_maker
+from toolchain.verify.part_check import random_results
 from toolchain.verify.random_operation import draw_operation
 
 TRIES = 20
@@ -95,16 +93,7 @@ def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, option
 
 
 def _compare(problem: Problem, region: Region, compiled: CompiledRegion, rng: np.random.Generator) -> None:
-    numerics = problem.machine.quantisation or Numerics()
-    low, high = numerics.activation.low, numerics.activation.high
-    known: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
-    state = compiled.state(known)
-    engine_named("fast")(compiled.program, state, compiled.checked.order)
-    for bound in region.operations:
-        operands = {name: known[bound.tensors[name]] for name in bound.operation.kind.data}
-        known[bound.tensors["y"]] = bound.operation.run(operands, numerics)
-    for name in region.outputs:
-        found, wanted = compiled.result(state, name), known[name]
+    for _, found, wanted in random_results(compiled, rng):
         if not np.array_equal(found, wanted):
             kinds = ", ".join(each.operation.kind.name for each in region.operations)
             told = told_difference(wanted, found, found != wanted)

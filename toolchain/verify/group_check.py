@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
-from toolchain.emulator.engines import engine_named
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
@@ -25,10 +24,9 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
-from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.part_check import random_results
 from toolchain.verify.random_operation import draw_operation
 
 MOST_STEPS = 300
@@ -124,17 +122,7 @@ def _schedule(region: Region, group: TileGroup, tiled: Tiled) -> Schedule:
 
 
 def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, rng: np.random.Generator) -> None:
-    machine = problem.machine
-    numerics = machine.quantisation or Numerics()
-    low, high = numerics.activation.low, numerics.activation.high
-    known: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
-    compiled = compile_region(machine, kernels, region, schedule=schedule)
-    state = compiled.state(known)
-    engine_named("fast")(compiled.program, state, compiled.checked.order)
-    for bound in region.operations:
-        operands = {name: known[bound.tensors[name]] for name in bound.operation.kind.data}
-        known[bound.tensors["y"]] = bound.operation.run(operands, numerics)
-    found, wanted = compiled.result(state, "y"), known["y"]
+    ((_, found, wanted),) = random_results(compile_region(problem.machine, kernels, region, schedule=schedule), rng)
     if not np.array_equal(found, wanted):
         place = [int(index) for index in np.argwhere(found != wanted)[0]]
         tile = ", ".join(f"{name} {size}" for name, size in schedule.groups[0].operations[-1].tile)

@@ -1,14 +1,15 @@
 """Groups of a region's operations checked one by one: each as a program of its own, on random integers, against the operations' meaning.
 
-DNNVM, section 3 (validation environment) checks every fused operation before the network; here the emulator does, on whole tensors.
+Xing et al. (2019), section 3, check every fused operation before the network; here the emulator does, on whole tensors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.part import part_of_region
 from toolchain.schedule.regions.region import Region
@@ -31,6 +32,16 @@ def check_groups(space: Space, groups: Sequence[Sequence[int]], seed: int = 0) -
     return len(done)
 
 
+def random_results(compiled: CompiledRegion, rng: np.random.Generator) -> Iterator[tuple[str, Array, Array]]:
+    """A compiled region run by the fast engine on random stored integers: by output, its name, the result, and the operations' meaning."""
+    region, numerics = compiled.region, compiled.program.machine.quantisation or Numerics()
+    low, high = numerics.activation.low, numerics.activation.high
+    inputs: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
+    state, wanted = compiled.state(inputs), region_values(region, inputs, numerics)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    yield from ((name, compiled.result(state, name), wanted[name]) for name in region.outputs)
+
+
 def region_values(region: Region, inputs: Mapping[str, Array], numerics: Numerics) -> dict[str, Array]:
     """Every tensor of a region by the operations' meaning, stored integers [batch, channels, height, width]. inputs: by name."""
     known = dict(inputs)
@@ -51,16 +62,9 @@ def _value(region: Region, known: Mapping[str, Array], name: str) -> Array:
 
 
 def _check(space: Space, region: Region, rng: np.random.Generator) -> None:
-    numerics = space.machine.quantisation or Numerics()
-    low, high = numerics.activation.low, numerics.activation.high
-    inputs: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
     compiled = compile_region(space.machine, space.kernels, region, Options(search="greedy"))
-    state = compiled.state(inputs)
-    engine_named("fast")(compiled.program, state, compiled.checked.order)
-    wanted = region_values(region, inputs, numerics)
-    for name in region.outputs:
-        found = compiled.result(state, name)
-        if not np.array_equal(found, wanted[name]):
-            place = tuple(int(index) for index in np.argwhere(found != wanted[name])[0])
+    for name, found, wanted in random_results(compiled, rng):
+        if not np.array_equal(found, wanted):
+            place = tuple(int(index) for index in np.argwhere(found != wanted)[0])
             names = ", ".join(f"'{bound.operation.name}'" for bound in region.operations)
-            raise fail("E1305", f"{names} as a group make {found[place]} at {list(place)} of '{name}', not {wanted[name][place]}")
+            raise fail("E1305", f"{names} as a group make {found[place]} at {list(place)} of '{name}', not {wanted[place]}")

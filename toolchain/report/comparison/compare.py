@@ -1,4 +1,4 @@
-"""What differs between the first side and each of the others."""
+"""Differences between the first side and each of the others."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

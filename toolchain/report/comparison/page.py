@@ -2,28 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from toolchain.report.comparison.compare import Comparison, change_percent
 from toolchain.report.comparison.side import NEITHER, Figure
 from toolchain.report.comparison.text import changed_keys, changes_text, figure_text, part_table
-from toolchain.spec.files import PACKAGE
+from toolchain.report.html import html_environment
 
 
 def comparison_page(found: Comparison) -> str:
     """Ends in one line feed."""
-    environment = Environment(
-        loader=FileSystemLoader(PACKAGE / "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=True,
-        keep_trailing_newline=True,
-    )
     longest = max((each.cycles for row in found.parts.values() for each in row if each), default=0.0) or 1.0
     head, rows = part_table(found)
     bars = [[(letter, each.cycles if each else 0.0) for letter, each in zip(found.letters, row, strict=True)] for row in found.parts.values()]
-    return environment.get_template("compare.html.j2").render(
+    return html_environment().get_template("compare.html.j2").render(
         c=found, changed=list(changed_keys(found)), head=head, rows=list(zip(rows, bars, strict=True)), longest=longest, figure=figure_text,
         figure_changes=coloured,
     )  # fmt: skip

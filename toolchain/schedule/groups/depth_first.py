@@ -38,10 +38,15 @@ class Lost(NamedTuple):
         return self.waited + self.contended
 
 
+def busiest_unit(timeline: Timeline) -> int:
+    """The number of the unit with the most work."""
+    return int(np.argmax(np.bincount(timeline.program.unit, timeline.costs.alone)))
+
+
 def late_work(timeline: Timeline, origins: Origins) -> dict[int, Lost]:
     """By operation, the cycles that later ones lose while other units still work for it."""
     unit, operation, result = timeline.program.unit, origins.operation, timeline.result
-    busiest = int(np.argmax(np.bincount(unit, timeline.costs.alone)))
+    busiest = busiest_unit(timeline)
     found: dict[int, Lost] = {}
     others = [np.flatnonzero(unit == each) for each in np.unique(unit).tolist() if each != busiest]
     for index in np.flatnonzero((unit == busiest) & (timeline.waited + timeline.contended > 0) & (operation >= 0)).tolist():

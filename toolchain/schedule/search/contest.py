@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.groups.depth_first import busiest_unit
 from toolchain.schedule.groups.grouping import Grouping
 from toolchain.schedule.planner import Planner, Timed
 from toolchain.schedule.rivals import Rivals, has_ports, renumbered
@@ -80,9 +81,8 @@ class _Entry:
     def waited(self) -> dict[int, float]:
         """As a trial has it."""
         timeline, order = self.rough.timeline, self.draft.order
-        unit, operation = timeline.program.unit, self.rough.emitted.origins.operation
-        busiest = int(np.argmax(np.bincount(unit, timeline.costs.alone)))
-        own = (unit == busiest) & (operation >= 0)
+        operation = self.rough.emitted.origins.operation
+        own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
         found = np.bincount(operation[own], (timeline.waited + timeline.contended)[own], len(order))
         return {order[place]: float(cycles) for place, cycles in enumerate(found)}
 

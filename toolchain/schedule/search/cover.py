@@ -1,6 +1,7 @@
 """Covers: disjoint groups of a region's operations at the least sum of prices; an operation in no group runs alone.
 
-Three ways: greedily, by shortest paths between barriers (DNNVM, algorithm 2), and the optimum by dynamic programming over the frontier of the graph.
+Three ways: greedily, by shortest paths between barriers (Xing et al. 2019, algorithm 2), and the optimum by dynamic programming
+over the frontier of the graph.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

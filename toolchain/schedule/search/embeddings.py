@@ -1,4 +1,4 @@
-"""Every place in a region where a group template fits: subgraph isomorphism, DNNVM's algorithm 1.
+"""Every place in a region where a group template fits: subgraph isomorphism, algorithm 1 of Xing et al. (2019).
 
 Candidates are filtered by kind and numbers, the search starts at the node of the template with the fewest, goes on along the template's edges breadth
 first, and refines the candidates of each next node by the edges to the nodes that are matched already.
@@ -43,7 +43,7 @@ class FusionGraph:
 
 
 def fusion_graph(region: Region) -> FusionGraph:
-    """Of a region's operations."""
+    """The graph of a region's operations."""
     users: dict[str, set[int]] = {}
     for index, bound in enumerate(region.operations):
         for name, tensor in bound.tensors.items():
@@ -54,7 +54,7 @@ def fusion_graph(region: Region) -> FusionGraph:
 
 
 def find_embeddings(templates: Sequence[Template], graph: FusionGraph) -> list[Embedding]:
-    """Of all templates, in their order; sets of operations that can run one after the other, each once for each template."""
+    """The embeddings of all templates, in their order: sets of operations that can run one after the other, each once for each template."""
     found: dict[Embedding, None] = {}
     for template in templates:
         for match in matches(template, graph):

@@ -18,12 +18,12 @@ from toolchain.schedule.search.templates import load_templates
 Move = Generator[Draft, Trial, "Trial | None"]
 
 
-def levels(space: Space) -> Move:
+def levels(space: Space, best: Trial | None = None) -> Move:
     """Reorder: operations of all branches at the same distance from the inputs one after the other."""
     plain = contracted(space.graph, ())
     assert plain is not None
     order = breadth_order(plain)
-    return (yield from _tried(space, None, [Draft(order, origin="level by level")] if order != space.first.order else []))
+    return (yield from _tried(space, best, [Draft(order, origin="level by level")] if order != space.first.order else []))
 
 
 def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], Cover]) -> Move:

@@ -1,6 +1,6 @@
 """Prices of groups: the cycles of some operations as a region of their own, by an oracle.
 
-DNNVM, section 5.1, prices a group by running it, by a model, or by a simulator; these are `exact`, `analytic` and `estimate` here.
+Xing et al. (2019), section 5.1, price a group by running it, by a model, or by a simulator; these are `exact`, `analytic` and `estimate` here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.regions.part import part_of_region
+from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rivals import has_ports
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.spec.errors import UserError, fail, nearest
@@ -20,7 +21,7 @@ Key = tuple[object, ...]
 
 def estimate(planner: Planner) -> float:
     """Cycles by the closed form of the tile search: those of each group, and of each operation alone."""
-    found = replace(planner, options=replace(planner.options, timed_groups=False)).first()
+    found = _untimed(planner).first()
     grouped = {index for proposal in found.chosen for index in proposal.group.operations}
     alone = sum(tiling.estimate for index, tiling in enumerate(found.base.tilings) if index not in grouped)
     return alone + sum(proposal.cycles for proposal in found.chosen)
@@ -36,8 +37,8 @@ def exact(planner: Planner) -> float:
 def analytic(planner: Planner) -> float:
     """Cycles at the roofline: multiply-accumulates at peak, or the transfers through DRAM at the rate of its ports, whichever takes longer.
 
-    DNNVM, equations 1 to 10, without halos: each tensor that enters or leaves the group moves once, as do weights and sums. 0 for a machine
-    whose file states neither a peak nor a port."""
+    Xing et al. (2019), equations 1 to 10, without halos: each tensor that enters or leaves the group moves once, as do weights and sums.
+    0 for a machine whose file states neither a peak nor a port."""
     machine, region = planner.machine, planner.region
     macs = sum(bound.operation.macs for bound in region.operations)
     moved = sum(prod(region.tensors[name]) for name in (*region.inputs, *region.outputs))
@@ -68,16 +69,16 @@ class Prices:
         """members: in the region's order. None where they cannot be a region of their own."""
         own = tuple(members)
         if own not in self.known:
-            key = self.key(own)
+            part = part_of_region(self.space.region, own)
+            key = self._facts(own, part)
             if key not in self.known:
-                self.known[key] = self._priced(own)
+                self.known[key] = self._priced(part)
             self.known[own] = self.known[key]
         return self.known[own]
 
     def saved_bytes(self, members: Sequence[int]) -> int:
         """Bytes of stored tensors that stay on chip between the members, each counted once for its store and once for every load."""
-        part = replace(self.space, region=part_of_region(self.space.region, members), options=replace(self.space.options, timed_groups=False))
-        plan = part.planner(Draft(tuple(range(len(members))))).first().plan
+        plan = _untimed(self._planner(part_of_region(self.space.region, members))).first().plan
         found = 0
         for name, candidate in plan.residents.candidates.items():
             if candidate.writes:
@@ -85,21 +86,31 @@ class Prices:
         hidden = {name for group in plan.groups.values() if isinstance(group, TileGroup) for name in group.hidden}
         return found + sum(2 * prod(plan.region.tensors[name]) for name in hidden)
 
-    def _priced(self, members: tuple[int, ...]) -> float | None:
-        region = part_of_region(self.space.region, members)
-        part = replace(self.space, region=region)
+    def key(self, members: tuple[int, ...]) -> Key:
+        """The facts that decide the program of a group: equal groups of a network have one."""
+        return self._facts(members, part_of_region(self.space.region, members))
+
+    def _priced(self, part: Region) -> float | None:
         try:
-            return self.oracle(part.planner(Draft(tuple(range(len(members))))))
+            return self.oracle(self._planner(part))
         except UserError:
             return None
 
-    def key(self, members: tuple[int, ...]) -> Key:
+    def _planner(self, part: Region) -> Planner:
+        """Of a part in the region's order."""
+        return replace(self.space, region=part).planner(Draft(tuple(range(len(part.operations)))))
+
+    def _facts(self, members: Sequence[int], part: Region) -> Key:
         """The facts that decide tiles, the tensors that operations have in common, and whether others read them."""
-        region = part_of_region(self.space.region, members)
         names: dict[str, int] = {}
         found: list[Key] = []
-        for index, bound in zip(members, region.operations, strict=True):
-            hands = tuple((place, names.setdefault(tensor, len(names)), tensor in region.outputs) for place, tensor in bound.tensors.items())
+        for index, bound in zip(members, part.operations, strict=True):
+            hands = tuple((place, names.setdefault(tensor, len(names)), tensor in part.outputs) for place, tensor in bound.tensors.items())
             found.append((self.space.clock.choice.key(self.space.problems[index]), hands))
-        slices = tuple((names.setdefault(n, len(names)), names.setdefault(s.parent, len(names)), s.channel, s.view) for n, s in region.slices.items())
+        slices = tuple((names.setdefault(n, len(names)), names.setdefault(s.parent, len(names)), s.channel, s.view) for n, s in part.slices.items())
         return (*found, slices)
+
+
+def _untimed(planner: Planner) -> Planner:
+    """Chooses groups by estimates."""
+    return replace(planner, options=replace(planner.options, timed_groups=False))

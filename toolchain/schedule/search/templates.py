@@ -1,6 +1,7 @@
 """Group templates: the kinds of operations that may share a loop, how they hang together, and conditions on their numbers.
 
-Vertical and horizontal kernel fusion of DNNVM, section 4.1.3; its intrinsic and point-wise fusions happen in the graph, before there are regions.
+Vertical and horizontal kernel fusion of Xing et al. (2019), section 4.1.3; their intrinsic and point-wise fusions happen in the graph, before
+there are regions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.operations.operation import Operation
-from toolchain.schedule.kernels.kernel_file import kernel_path, kernel_source
+from toolchain.schedule.kernels.kernel_file import Stamps, kernel_path, kernel_source, stamps
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.evaluate import constant
@@ -51,19 +52,21 @@ class Template:
 
     @property
     def direction(self) -> str:
-        """As the DNNVM paper calls it."""
+        """As Xing et al. (2019) call it."""
         return "vertical" if not self.shares else "horizontal" if not self.reads else "both"
 
 
 def load_templates(machine: Machine) -> tuple[Template, ...]:
-    """Those of targets/NAME/fusion/*.yaml, or the toolchain's. Raises UserError E01xx for a file that is wrong, E1011 for a template that is."""
+    """The templates of targets/NAME/fusion/*.yaml, or the toolchain's. Raises UserError E01xx for a wrong file, E1011 for a wrong template."""
     kernels = kernel_path(machine)
     own = sorted((kernels.parent / FOLDER).glob("*.yaml")) if kernels else []
-    return _loaded(MachineKey(machine), tuple(own or [DEFAULT]))
+    paths = tuple(own or [DEFAULT])
+    return _loaded(MachineKey(machine), paths, stamps(paths[0].parent))
 
 
 @lru_cache(maxsize=16)
-def _loaded(key: MachineKey, paths: tuple[Path, ...]) -> tuple[Template, ...]:
+def _loaded(key: MachineKey, paths: tuple[Path, ...], _stamped: Stamps) -> tuple[Template, ...]:
+    """Read once for each state of the files, as kernels are."""
     found: dict[str, Template] = {}
     for path in paths:
         for template, node in read_templates(key.machine, path):
@@ -84,8 +87,7 @@ def read_templates(machine: Machine, path: Path) -> Iterable[tuple[Template, Nod
 def _template(context: Context, kinds: Kinds, name: str, node: Node) -> Template:
     nodes = {own: _node(context, kinds, each) for own, each in node.members("nodes")}
     reads, shares = (tuple(_pair(nodes, pair) for pair in node.entries(key)) for key in ("reads", "shares"))
-    joined = next(iter(nodes)), *()
-    reached = {*joined}
+    reached = {next(iter(nodes))}
     for _ in nodes:
         reached |= {b for pair in (*reads, *shares) for a, b in (pair, pair[::-1]) if a in reached}
     if reached != nodes.keys():
@@ -95,19 +97,16 @@ def _template(context: Context, kinds: Kinds, name: str, node: Node) -> Template
 
 
 def _node(context: Context, kinds: Kinds, node: Node) -> TemplateNode:
-    named = [(each.value, each) for each in node.entries("computes")]
-    for kind, each in named:
-        if kind not in kinds:
-            raise fail("E1011", f"there is no operation '{kind}'", each.span, nearest(str(kind), kinds))
+    named: dict[str, Node] = {str(each.value): each for each in node.entries("computes")}
+    unknown = next((kind for kind in named if kind not in kinds), None)
+    if unknown is not None:
+        raise fail("E1011", f"there is no operation '{unknown}'", named[unknown].span, nearest(unknown, kinds))
     where = node.get("where")
-    if where is None:
-        return TemplateNode(frozenset(str(kind) for kind, _ in named), None)
-    condition = context.expr(where)
-    numbers = [set(kinds[kind].numbers) for kind in ([str(kind) for kind, _ in named] or kinds)]
-    known = frozenset(set[str].intersection(*numbers))
-    if wrong := list(problems(condition, Scope(known))):
+    condition = context.expr(where) if where else None
+    known = frozenset(set[str].intersection(*(set(kinds[kind].numbers) for kind in named or kinds)))
+    if wrong := list(problems(condition, Scope(known))) if condition else []:
         raise UserError(*wrong)
-    return TemplateNode(frozenset(str(kind) for kind, _ in named), condition)
+    return TemplateNode(frozenset(named), condition)
 
 
 def _pair(nodes: Mapping[str, TemplateNode], pair: Node) -> tuple[str, str]:

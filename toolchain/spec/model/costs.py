@@ -22,7 +22,7 @@ class CostTerm:
 
     @property
     def amount(self) -> float:
-        """Of the machine, or of one of what it is spent per."""
+        """The total of the machine, or for one of the counts in `per`."""
         return self.each * self.count
 
 
