@@ -175,6 +175,7 @@ instructions:
           x[d][o] = reduce_maximum_number(m[a % 4][r, o]) * reduce_minimum(m[b % 4][r, o])
       elif what == 8:
           m[d % 4][r, o] = x[a][o] if r == n else m[b % 4][r, o]
+          x[b][o] = lookup(m[a % 4][r, o], (n + o) % 4)
       else:
           x[d][o] = sum_in_order(KIND(h[a][o]) * KIND(h[b][c])) + KIND(sum_exact(h[d][c]))
   TABLE:

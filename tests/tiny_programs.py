@@ -4,6 +4,11 @@ from tests.tiny_machine import DOUBLE
 
 HALVES = DOUBLE + "\ndef halves(x):\n    half = x // 2\n    return half, x - half\n"
 TEXTS = {
+    "lookups": "acc[0][o] = lookup(par[0][1, c], sat[0][o] & 3)\nacc[1][o] = lookup(acc[2][k] * k, max(min(acc[0][o], 3), 0))\n"
+    "for i in range(n):\n    acc[i % 4][o] += lookup(par[i % 4][r, o], (acc[3][o] + i) % 3)\n",
+    "lookups inside": "acc[0][o] = lookup(acc[1][c] + sum(par[0][r, o]), lookup(sat[0][k], o) & 3) if acc[0][o] > 3 else 5\n"
+    "s[o]: i32 = acc[2][o] >> 8\nacc[1][o] = lookup(sat[1][c], s[o]) if s[o] >= 0 and s[o] < 4 else 7\n"
+    "acc[2][o] = lookup(sat[1][c], s[o]) if a > 0 and s[o] < 4 and s[o] >= 0 else b\n",
     "all leaves": """\
 k = ctl[b % 4]
 p, q = halves(a)

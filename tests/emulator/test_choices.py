@@ -19,6 +19,8 @@ BOTH_SIDES = {
     "the side not taken": "acc[0][c] = (feat[0, 0][c] if sat[0][c] >= 0 else par[a][0, c])",
     "a reduced condition": "acc[0][c] = (1 if reduce_max(sat[0][d]) < 4 else par[a][0, c])",
     "inside a sum": "acc[0][c] = (1 if sat[0][c] >= 0 else sum(par[a][d, c]))",
+    "a looked-up value": "acc[0][c] = (1 if sat[0][c] >= 0 else lookup(par[a][0, k], sat[1][c] & 3))",
+    "a place to look up": "acc[0][c] = (1 if sat[0][c] >= 0 else lookup(sat[0][k], par[a][0, c] & 3))",
     "inside a minimum": "acc[0][c] = min(5, (par[a][0, c] if sat[0][c] > 3 else 1))",
     "a choice in a choice": "acc[0][c] = ((par[a][0, c] if sat[0][c] > 3 else 1) if sat[0][c] >= 5 else 3)",
     "after `or`": "acc[0][c] = (1 if sat[0][c] >= 0 or par[a][0, c] > 3 else 5)",

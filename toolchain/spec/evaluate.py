@@ -176,7 +176,7 @@ def unknown(expr: Expr, names: Mapping[str, object]) -> Exception:
 
 
 BUILT_IN = (
-    "dot", "sum", "reduce_min", "reduce_max", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor",
+    "dot", "sum", "reduce_min", "reduce_max", "lookup", "wrap", "saturate", "round_half_up", "round_half_even", "round_half_away", "round_floor",
     "round_truncate", "minimum", "maximum", "minimum_number", "maximum_number", "is_nan", "from_bits", "to_bits",
     "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "divide", "reciprocal", "sqrt", "fma", "exp", "log", "tanh", "erf",
     "sum_in_order", "sum_tree", "sum_exact", "dot_exact",

@@ -83,9 +83,33 @@ TEXTS = {
 }
 
 
+AGAIN = """\
+def twice(x, m):
+    return sum(x * m) + m
+def found(x, m):
+    return lookup(x * m, m & 3) + m
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "acc[0][o] = twice(par[0][r, o] + 1, reduce_max(sat[0][k]))\n",
+        "acc[1][o] = twice(par[0][r, o], lookup(sat[0][k], acc[0][o] & 3))\n",
+        "acc[2][o] = found(sat[1][k], lookup(sat[0][j], acc[0][o] & 3))\n",
+    ],
+)
+def test_a_reduction_inside_another_is_one_outside_too(text: str) -> None:
+    _equal(tiny(text, AGAIN))
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_equals_reference(name: str) -> None:
-    machine, rng = tiny(TEXTS[name]), np.random.default_rng(5)
+    _equal(tiny(TEXTS[name]))
+
+
+def _equal(machine: Machine) -> None:
+    rng = np.random.default_rng(5)
     for seed in range(4):
         limits = {"a": (-128, 128), "b": (0, 64), "n": (1, 17), "m": (-2048, 2048)}
         some = [{name: int(rng.integers(*limit)) for name, limit in limits.items()} for _ in range(6)]

@@ -200,6 +200,12 @@ def test_reductions() -> None:
     assert row(state, "acc", 0, "i4")[8:12] == [sum((4 * r + o) * (4 * r + c) for r in range(3) for c in range(4)) for o in range(4)]
 
 
+def test_a_table_is_looked_up_lane_by_lane() -> None:
+    text = "acc[0][o] = lookup(par[0][1, c], 3 - o)\nacc[1][o] = lookup(par[0][r, o], acc[0][o] % 3)\n"
+    state = execute(tiny(text), [word(0)], lambda s: s.memories["par"].__setitem__((0, slice(0, 12)), np.arange(12)))
+    assert row(state, "acc", 0, "i4")[:8] == [7, 6, 5, 4, 4 * (7 % 3), 1 + 4 * (6 % 3), 2 + 4 * (5 % 3), 3 + 4 * (4 % 3)]
+
+
 def test_a_program_of_only_its_end() -> None:
     machine = tiny("pass\n")
     program = decode(machine, [stream(), stream()])

@@ -1,16 +1,19 @@
 """The data side of a statement: every lane of an element or a temporary, with the parts that all lanes share computed first."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from toolchain.emulator.native.floating import floating, reduction
 from toolchain.emulator.native.function import Function, c_type, straddles
-from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, wrapped
+from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, no_hint, wrapped
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType, View
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -140,6 +143,8 @@ class LaneWriter(CWriter):
                 return CValue(f"(int32_t)l_{name}", Interval(0, self.sheet.function.semantics.lanes[name] - 1), 32)
             case ir.FloatReduce():
                 return self._float_reduce(e)
+            case ir.Lookup():
+                return self._lookup(e)
             case ir.Reduce():
                 return self._reduce(e)
             case ir.Float() | ir.ToFloat() | ir.ToInteger():
@@ -168,13 +173,23 @@ class LaneWriter(CWriter):
         place = lane_place(self, access, self.sheet.element(access, self.path))
         return CValue(f"({value_type(kind)}){place}", Interval(kind.low, kind.high), width(kind))
 
+    def _inside(self, build: Callable[[], T]) -> tuple[T, list[str]]:
+        """Something built inside a block of its own, and the block's lines; reductions in it are not known outside."""
+        assert self.sheet
+        sheet, outer, known = self.sheet, self.sheet.body, set(self.sheet.names)
+        sheet.body = []
+        built, lines = build(), sheet.body
+        sheet.body = outer
+        for key in [key for key in sheet.names if isinstance(key[0], ir.Reduce) and key not in known]:
+            del sheet.names[key]
+        return built, lines
+
     def _reduce(self, e: ir.Reduce) -> CValue:
         assert self.sheet
         if (e, self.path) in self.sheet.names:
             return self.sheet.names[e, self.path]
         function, name = self.sheet.function, self.sheet.function.fresh("s")
-        outer, self.sheet.body = self.sheet.body, []
-        inner = self.value(e.value)
+        inner, body = self._inside(lambda: self.value(e.value))
         times = 1
         for lane in e.over:
             times *= function.semantics.lanes[lane]
@@ -184,19 +199,32 @@ class LaneWriter(CWriter):
         lines = [f"{C_TYPE[bits]} {name} = {c_constant(start).text};"]
         lines += [f"TW_LOOP for (int l_{lane} = 0; l_{lane} < {function.semantics.lanes[lane]}; l_{lane}++)" for lane in e.over]
         step = f"{name} += {inner.cast(bits)};" if e.op == "+" else f"if ({inner.text} {'<' if e.op == 'min' else '>'} {name}) {name} = {inner.text};"
-        lines += ["{", *self.sheet.body, step, "}"]
-        self.sheet.body = [*outer, *lines]
+        self.sheet.body += [*lines, "{", *body, step, "}"]
         self.sheet.names[e, self.path] = CValue(name, span, bits)
+        return self.sheet.names[e, self.path]
+
+    def _lookup(self, e: ir.Lookup) -> CValue:
+        """The value in a variable of its own, computed also where a choice by data takes the other side: then any place of the lane will do."""
+        assert self.sheet
+        if (e, self.path) not in self.sheet.names:
+            function, name, (lane,) = self.sheet.function, self.sheet.function.fresh("s"), e.over
+            position, extent = self.value(e.position), function.semantics.lanes[lane]
+            always = replace(self, known={}, hint=no_hint).bounds(e.position).within(0, extent - 1)
+            at = position.text if always else f"tw_inside({position.text}, {extent})"
+            inner, body = self._inside(lambda: self.value(e.value))
+            bits = max(inner.range.bits, 32)
+            self.sheet.body += [f"{C_TYPE[bits]} {name};", f"{{ const int l_{lane} = (int)({at});", *body, f"{name} = {inner.cast(bits)}; }}"]
+            self.sheet.names[e, self.path] = CValue(name, inner.range, bits)
         return self.sheet.names[e, self.path]
 
     def _float_reduce(self, e: ir.FloatReduce) -> CValue:
         assert self.sheet
         if (e, self.path) not in self.sheet.names:
             extents, name = self.sheet.function.semantics.lanes, self.sheet.function.fresh("s")
-            outer, self.sheet.body = self.sheet.body, []
-            made = reduction(e, name, [self.value(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])])
+            parts = ex.children(e.value) if e.op == "dot_exact" else [e.value]
+            made, body = self._inside(lambda: reduction(e, name, [self.value(v) for v in parts]))
             loops = [f"for (int l_{lane} = 0; l_{lane} < {extents[lane]}; l_{lane}++)" for lane in e.over]
-            self.sheet.body = [*outer, *made.before, *loops, "{", *self.sheet.body, *made.step, "}", *made.after]
+            self.sheet.body += [*made.before, *loops, "{", *body, *made.step, "}", *made.after]
             self.sheet.names[e, self.path] = made.result
         return self.sheet.names[e, self.path]
 

@@ -98,6 +98,8 @@ class Data(Expressions):
                 return floating(e, [self.value(part) for part in ex.children(e)])
             case ir.FloatReduce():
                 return self._float_reduce(e)
+            case ir.Lookup():
+                return self._lookup(e)
             case ir.Reduce():
                 return self.product(e) or self._reduce(e)
             case _:
@@ -184,6 +186,24 @@ class Data(Expressions):
             return found.sum(axis=over, keepdims=True) * absent
 
         return reduce
+
+    def _lookup(self, e: ir.Lookup) -> Run:
+        """Where a choice by data takes the other side, any place of the lane will do."""
+        inner, position, axis = self.value(e.value), self.value(e.position), self.axes.lane_axis(e.over[0])
+
+        def lookup(f: Frame) -> Value:
+            table, at = np.asarray(inner(f)), np.asarray(position(f))
+            rank = max(table.ndim, at.ndim, -axis)
+            table, at = (x.reshape((1,) * (rank - x.ndim) + x.shape) for x in (table, at))
+            if table.shape[axis] == 1:  # the same value everywhere
+                return table
+            at = np.clip(at, 0, table.shape[axis] - 1)
+            shape = np.broadcast_shapes(table.take([0], axis).shape, at.shape)
+            whole = list(shape)
+            whole[axis] = table.shape[axis]
+            return np.take_along_axis(np.broadcast_to(table, whole), np.broadcast_to(at, shape), axis)
+
+        return lookup
 
     def _float_reduce(self, e: ir.FloatReduce) -> Run:
         parts = [self.value(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])]

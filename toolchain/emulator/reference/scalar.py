@@ -77,6 +77,8 @@ def value_of(e: Expr) -> Value:
             return _floating(e)
         case ir.FloatReduce():
             return _float_reduce(e)
+        case ir.Lookup(value=value, over=(lane,), position=where):
+            return _lookup(value_of(value), lane, value_of(where))
         case ir.Reduce(op=op, value=value, over=over):
             return _reduce(op, value_of(value), over)
         case _:
@@ -272,6 +274,15 @@ def _narrow(e: ir.Narrow) -> Value:
 def _reduce(op: str, inner: Value, over: tuple[str, ...]) -> Value:
     combine = {"+": sum, "min": min, "max": max}[op]
     return lambda frame: combine([inner(frame) for _ in each_lane(frame, over)])
+
+
+def _lookup(inner: Value, lane: str, where: Value) -> Value:
+    def lookup(frame: Frame) -> int:
+        at = where(frame)
+        frame.lanes[lane] = at
+        return inner(frame)
+
+    return lookup
 
 
 def each_lane(frame: Frame, lanes: Sequence[str]) -> Iterator[None]:

@@ -130,6 +130,8 @@ def free_lanes(e: Expr) -> list[str]:
             found[name] = None
         case ir.Reduce(value=value, over=over):
             found.update((lane, None) for lane in free_lanes(value) if lane not in over)
+            if isinstance(e, ir.Lookup):
+                found.update((lane, None) for lane in free_lanes(e.position))
         case _:
             for child in ex.children(e):
                 found.update((lane, None) for lane in free_lanes(child))
@@ -149,9 +151,15 @@ def close_reductions(e: Expr, kept: Sequence[str]) -> Expr:
         for lane in (lane for e in ex.walk(value) if isinstance(e, ir.Reduce) for lane in e.over):
             if lane in over:
                 raise fail("E0214", f"lane '{lane}' is reduced already inside this", inner.span, "give the inner lane another name")
-        return replace(inner, value=value, over=over)
+        return _closed_lookup(inner, value, over, kept) if isinstance(inner, ir.Lookup) else replace(inner, value=value, over=over)
 
     return ex.rewrite(e, change)
+
+
+def _closed_lookup(e: ir.Lookup, value: Expr, over: tuple[str, ...], kept: Sequence[str]) -> ir.Lookup:
+    if len(over) > 1:
+        raise fail("E0214", f"this looks up one lane, not {' and '.join(over)}", e.span, "the statement writes all lanes of the table but one")
+    return replace(e, value=value, over=over, position=close_reductions(e.position, kept))
 
 
 def lane_value(e: Expr, kept: Sequence[str], span: Span) -> Expr:

@@ -239,6 +239,9 @@ class Expressions:
         if name in FLOATS or name == "to_bits":
             self._arity(e, 1)
             return self.floating.to_format(values[0], FLOATS[name], e.span) if name in FLOATS else self.floating.to_bits(values[0], e.span)
+        if name == "lookup":
+            self._arity(e, 2)
+            return ir.Lookup("at", values[0], (), self.floating.integer(values[1], e.span), span=e.span)
         if found := self.floating.plain(name, values, e.span):
             self._arity(e, 1)
             return found

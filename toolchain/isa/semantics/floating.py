@@ -51,8 +51,8 @@ class Floating:
                 return None if op in TRUTHS or op == "to_bits" else kind
             case ir.ToFloat(type=kind) | ir.FloatReduce(type=kind):
                 return kind
-            case ex.Choose(then=then):
-                return self.type_of(then)
+            case ex.Choose(then=value) | ir.Lookup(value=value):
+                return self.type_of(value)
             case _:
                 return None
 

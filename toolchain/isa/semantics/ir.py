@@ -170,6 +170,13 @@ class FloatReduce(Reduce):
     width: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup(Reduce):
+    """The value at one place of the lane in `over`, chosen by data. position: provably one that the lane has. All lanes count as read."""
+
+    position: Expr
+
+
 def is_lane_leaf(e: Expr) -> bool:
     """Whether a node counts as data: it has a value of its own in every lane, or is floating arithmetic."""
     return isinstance(e, Load | Temp | Lane | Float | ToFloat | ToInteger)

@@ -79,6 +79,8 @@ class _Walk:
                 self._error("E0223", "this may divide by zero", node.span, "forbid the value with a constraint")
             case ir.Load(access=access):
                 self._lanes_fit(access, operands)
+            case ir.Lookup(over=(lane,)):
+                self._prove("E0224", operands[0], (0, self.semantics.lanes[lane] - 1), "the lane", node, "bound it with min, max or clip")
             case _:
                 pass
         if self.data and not inside(bounds, INT64):

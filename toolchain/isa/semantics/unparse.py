@@ -127,6 +127,8 @@ def _leaf(e: Expr) -> str:
             return _access(access)
         case ir.Temp(name=name, lanes=lanes):
             return f"{name}[{', '.join(lanes)}]"
+        case ir.Lookup(value=value, position=position):
+            return _call("lookup", value, position)
         case ir.Reduce(op="+", value=ex.Binary(op="*", left=left, right=right)):
             return _call("dot", left, right)
         case ir.Reduce(op=op, value=value):

@@ -122,6 +122,8 @@ class Evaluator:
                 return type_bounds(kind), (self.bounds(value, known),)
             case ir.FloatReduce(value=value, type=kind):
                 return type_bounds(kind), (self.bounds(value, known),)
+            case ir.Lookup(value=value, position=position):
+                return self.bounds(value, known), (self.bounds(position, known),)
             case ir.Reduce(op=op, value=value, over=over):
                 return self._reduce(op, self.bounds(value, known), over), ()
             case ir.Load(access=access):

@@ -94,6 +94,7 @@ static inline int64_t tw_place(int64_t at, int64_t count)
     if ((uint64_t)at >= (uint64_t)count) { tw_fault = 1; return 0; }
     return at;
 }
+static inline int64_t tw_inside(int64_t at, int64_t count) { return (uint64_t)at < (uint64_t)count ? at : 0; }
 static inline int64_t tw_host(const int64_t *rows, int64_t at, int64_t depth) { return rows[tw_place(at, depth)]; }
 static inline int64_t tw_latched(const int64_t *rows, const uint8_t *written, int64_t at, int64_t depth, int64_t columns, int64_t column)
 {
