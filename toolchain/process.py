@@ -60,7 +60,9 @@ def stop_if_interrupted() -> None:
 
 def _again(lost: "sys.UnraisableHookArgs") -> None:
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        later = threading.Timer(AGAIN_SECONDS, signal.raise_signal, (signal.SIGINT,))
+        main = threading.main_thread().ident
+        assert main is not None
+        later = threading.Timer(AGAIN_SECONDS, signal.pthread_kill, (main, signal.SIGINT))  # a wait of the main thread ends only by a signal to it
         later.daemon = True
         later.start()
     else:
