@@ -63,9 +63,10 @@ class Frame:
 
     def latch(self, issue: Issue, where: "Frame") -> None:
         """From here on `REGISTER.FIELD` is the issued instruction's field. where: its frame, of the same rows."""
-        for name, formula in issue.fields.items():
-            self.names.pop(f"{issue.latches}.{name}", None)
-            self.formulas[f"{issue.latches}.{name}"] = formula, where
+        for register in issue.latches:
+            for name, formula in issue.fields.items():
+                self.names.pop(f"{register}.{name}", None)
+                self.formulas[f"{register}.{name}"] = formula, where
 
     def _leaf(self, expr: Expr, rows: Ints | None) -> Value:
         if not isinstance(expr, Name):

@@ -17,7 +17,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One instruction. fields: those that are said; all of them where `latches` is the register that holds them. unit: the queue that it goes to.
+    """One instruction. fields: those that are said; all of them where registers hold them, `latches`. unit: the queue that it goes to.
 
     limited: fields whose values follow from sizes alone, so that they limit the size of a tile.
     """
@@ -25,7 +25,7 @@ class Issue:
     instruction: str
     fields: Mapping[str, Formula]
     unit: str
-    latches: str
+    latches: tuple[str, ...]
     limited: tuple[str, ...]
     span: Span
 

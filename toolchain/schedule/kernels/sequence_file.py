@@ -237,7 +237,7 @@ class SequenceReader:
         self.issued += 1
         if self.issued > MOST_ISSUES:
             raise fail("E1002", f"a step spells out more than {MOST_ISSUES} instructions", node.where())
-        latches = next((m.name for m in self.machine.memories if name in m.latches), "")
+        latches = tuple(memory.name for memory in self.machine.memories if name in memory.latches)
         if latches:
             fields = {key: fields.get(key) or Formula(Const(unsaid(instruction, key)), frozenset()) for key in stated}
         limited = tuple(key for key, formula in fields.items() if formula.names and not self._basis(formula) & self.unknown)
@@ -384,7 +384,7 @@ def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozense
     for name, count in [*item.loops.items()][::-1]:
         inner = (inner - {name}) | count.names
     if isinstance(item.body, Issue) and item.body.latches and not item.loops and item.when is None:
-        after = frozenset(name for name in after if not name.startswith(f"{item.body.latches}."))
+        after = frozenset(name for name in after if name.partition(".")[0] not in item.body.latches)
     return after | inner
 
 
@@ -392,7 +392,7 @@ def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozense
     """Names that one round needs."""
     if isinstance(item.body, Issue):
         own, latched = _timed(MachineKey(machine), item.body.instruction)
-        own |= {name.partition(".")[2] for name in after if item.body.latches and name.startswith(f"{item.body.latches}.")}
+        own |= {name.partition(".")[2] for name in after if name.partition(".")[0] in item.body.latches}
         inner = frozenset(f"{register}.{name}" for register, name in latched)
         inner = inner.union(*(item.body.fields[name].names for name in own if name in item.body.fields))
     else:
