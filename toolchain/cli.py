@@ -99,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     _compare(commands.add_parser("compare", help="say what differs between builds, machines or schedules"))
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
+    _cosim(commands.add_parser("cosim", help="a built program for a test bench of hardware, and what hardware left beside the emulator"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="help:print_script")
@@ -249,6 +250,24 @@ def _export(export: argparse.ArgumentParser) -> None:
     model.add_argument("-o", "--output", metavar="FILE.onnx", required=True)
     model.add_argument("--embed", action="store_true", help="with the bundle inside, not beside it")
     model.set_defaults(run="convert:export_onnx")
+
+
+def _cosim(cosim: argparse.ArgumentParser) -> None:
+    actions = cosim.add_subparsers(dest="action", required=True, metavar="ACTION")
+    write = actions.add_parser("write", help="DRAM before a run, the instructions and DRAM after it, as bytes and as words for $readmemh")
+    write.add_argument("bundle", metavar="MODEL.bundle")
+    write.add_argument("-o", "--output", metavar="FOLDER", required=True)
+    write.add_argument("--word-bytes", metavar="N", type=int, default=8, help="bytes of a word of DRAM, a power of two (8)")
+    write.set_defaults(run="cosim:write")
+    compare = actions.add_parser("compare", help="the DRAM that hardware left, against the emulator's")
+    compare.add_argument("bundle", metavar="MODEL.bundle")
+    compare.add_argument("result", metavar="FILE", help="of $writememh, or raw bytes (.bin)")
+    compare.add_argument("--region", metavar="NAME", help="left out: the first")
+    compare.set_defaults(run="cosim:compare")
+    for action in (write, compare):
+        action.add_argument(
+            "--input", metavar="FILE.npz", help="samples by the names of the model's inputs, of which the first runs; left out: drawn"
+        )
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

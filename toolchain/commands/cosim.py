@@ -1,0 +1,104 @@
+"""`tilewright cosim`: a bundle's programs for a test bench of hardware, and what hardware left against the emulator."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain.commands.machine import sign
+from toolchain.spec.errors import Source, fail
+from toolchain.spec.files import read_limited, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from toolchain.runtime.contents import Interface
+    from toolchain.runtime.cosim import RecordedRun
+    from toolchain.spec.arrays import Array
+
+MOST_BYTES = 1 << 33
+"""Of a memory's image as text."""
+
+
+def write(arguments: argparse.Namespace) -> None:
+    """Runs one sample and writes each region's files.
+
+    Raises UserError E0001, E0002, E11xx for the bundle, E1108 for the sample, E1119 where no region is a program of a machine."""
+    from toolchain.runtime.cosim import run_files
+
+    folder, size = Path(arguments.output), arguments.word_bytes
+    if size < 1 or size > 512 or size & (size - 1):
+        raise fail("E0002", f"--word-bytes {size} is no power of two from 1 to 512")
+    runs = _recorded(arguments)
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in runs.values():
+        for name, data in run_files(run, size).items():
+            write_atomic(folder / name, data)
+        program, memory = run.image.program, run.image.map.memory
+        streams = "one stream" if len(program.streams) == 1 else f"{len(program.streams)} streams"
+        print(f"{folder}/{run.image.name}.json: {len(program)} instructions in {streams}, {len(run.before)} bytes of {memory} before and after")
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Exit code 1 where memories differ. Raises UserError as `write`, E0003 for another region, E1119 for a file that is no such memory."""
+    from toolchain.verify.cosim_check import compare_memory
+
+    runs = _recorded(arguments)
+    name = arguments.region or next(iter(runs))
+    if name not in runs:
+        raise fail("E0003", f"the bundle has no program '{name}'", hint=f"known: {', '.join(runs)}")
+    found = _memory(Path(arguments.result), len(runs[name].after))
+    with sign("comparing"):
+        difference = compare_memory(runs[name], found)
+    if difference is None:
+        print(f"{name}: equal, {len(found)} bytes")
+        return 0
+    print(f"{name}: {difference.differing} of {len(found)} bytes differ")
+    if difference.tensor:
+        print(f"  result     '{difference.tensor}', first at {list(difference.coordinates)} (image, channel, row, column)")
+    place = f" in {difference.segment}" if difference.segment else ""
+    print(f"  earliest   byte {difference.address:#x}{place}: {difference.found:#04x}, not {difference.expected:#04x}")
+    print(f"  written by {difference.writer or 'no instruction'}")
+    return 1
+
+
+def _recorded(arguments: argparse.Namespace) -> "Mapping[str, RecordedRun]":
+    from toolchain.runtime.cosim import Recorder
+    from toolchain.runtime.executor import load
+
+    path, recorder = Path(arguments.bundle), Recorder()
+    with sign("emulating"):
+        executor = load(path, device=recorder)
+        executor.run(_sample(executor.manifest.inputs, arguments))
+    if not recorder.runs:
+        raise fail("E1119", "no region of the bundle is a program of a machine", place=str(path))
+    return recorder.runs
+
+
+def _sample(entries: "Sequence[Interface]", arguments: argparse.Namespace) -> "Mapping[str, Array]":
+    """The first sample of the file, or one that is drawn. Raises UserError E0808, and E1108 for an input whose size is open."""
+    from toolchain.models.model import Input, Recorded
+    from toolchain.models.samples import recorded_samples, seeded_inputs
+
+    inputs: dict[str, Input] = {}
+    for entry in entries:
+        if entry.shape is None or min(entry.shape, default=1) < 1:
+            raise fail("E1108", f"the input '{entry.name}' has no size of its own, so no sample is made for it")
+        inputs[entry.name] = Input(entry.shape, entry.dtype)
+    if not arguments.input:
+        return {name: seeded_inputs(name, entry, 1)[0] for name, entry in inputs.items()}
+    recorded = Recorded(Path(arguments.input), {name: name for name in inputs}, 1.0, None, raw=False)
+    return {name: samples[0] for name, samples in recorded_samples(recorded, inputs).items()}
+
+
+def _memory(path: Path, size: int) -> "Array":
+    """Raises UserError E0001, and E1119 for another size of raw bytes."""
+    import numpy as np
+
+    from toolchain.runtime.cosim import read_words
+
+    data = read_limited(path, MOST_BYTES, "the memory")
+    if path.suffix == ".bin":
+        if len(data) != size:
+            raise fail("E1119", f"the file has {len(data)} bytes, the memory {size}", place=str(path))
+        return np.frombuffer(data, np.uint8)
+    return read_words(Source(str(path), data.decode("ascii", "replace")), size)

@@ -1,0 +1,139 @@
+"""Runs of a bundle's programs as files that a test bench of hardware reads: DRAM before, the instructions, DRAM after.
+
+Memory and instructions are hexadecimal words for Verilog's `$readmemh`, one a line, the first word first; beside each stands the same as raw bytes.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from toolchain.abi.dram_map import DramMap
+from toolchain.analysis.state import State
+from toolchain.emulator.engines import Engine
+from toolchain.isa.program import Ints, Program
+from toolchain.runtime.device import Bytes, Image
+from toolchain.runtime.emulator_device import EmulatedProgram, EmulatorDevice
+from toolchain.spec.errors import Source, Span, fail
+from toolchain.spec.fingerprint import fingerprint
+
+FORMAT = 1
+QUOTED = 40
+HEXADECIMAL = "0123456789abcdefABCDEF"
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One run of a region's program. before, after: uint8 [bytes] of DRAM, up to the end of its last segment. registers: int64 [instances, elements]
+    of the host's registers, empty where the machine has none."""
+
+    image: Image
+    before: Bytes
+    after: Bytes
+    registers: Ints
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """The emulator as a device that keeps the first run of each program. runs: by region."""
+
+    runs: dict[str, RecordedRun] = field(default_factory=dict[str, RecordedRun])
+
+    def load(self, image: Image) -> EmulatedProgram:
+        """Raises as `EmulatorDevice.load`."""
+        loaded = EmulatorDevice().load(image)
+        return replace(loaded, engine=self._recording(image, loaded.engine))
+
+    def _recording(self, image: Image, engine: Engine) -> Engine:
+        end, registers = used_bytes(image.map), image.map.registers
+
+        def run(program: Program, state: State, order: Ints) -> None:
+            memory = state.memories[image.map.memory][0]
+            before = memory[:end].copy()
+            engine(program, state, order)
+            held = state.host[registers].copy() if registers else np.zeros((0, 0), np.int64)
+            self.runs.setdefault(image.name, RecordedRun(image, before, memory[:end].copy(), held))
+
+        return run
+
+
+def used_bytes(held: DramMap) -> int:
+    """Bytes of DRAM up to the end of the last segment, rooms of all copies counted."""
+    ends = [last.address + last.bytes for segment in held.segments.values() for last in (segment, segment.room(held.rooms - 1)) if not last.memory]
+    return max(ends, default=0)
+
+
+def run_files(run: RecordedRun, word_bytes: int) -> dict[str, bytes]:
+    """The files of a run by name. word_bytes: of a word of DRAM; an instruction's words have the size that the machine's encoding says."""
+    name, machine = run.image.name, run.image.program.machine
+    unit = machine.encoding.unit_bytes
+    files: dict[str, bytes] = {}
+    for part, data, size in (
+        *((f"stream{number}", data, unit) for number, data in enumerate(run.image.program.streams)),
+        (f"{run.image.map.memory}.before", run.before.tobytes(), word_bytes),
+        (f"{run.image.map.memory}.after", run.after.tobytes(), word_bytes),
+    ):
+        files |= {f"{name}.{part}.bin": data, f"{name}.{part}.hex": words_text(data, size)}
+    return files | {f"{name}.json": json.dumps(_index(run, word_bytes), indent=1).encode() + b"\n"}
+
+
+def _index(run: RecordedRun, word_bytes: int) -> Mapping[str, Any]:
+    """What the other files hold, for a test bench to read."""
+    machine, held = run.image.program.machine, run.image.map
+    streams = [
+        {"file": f"{run.image.name}.stream{number}", "bytes": len(data), "word_bits": 8 * machine.encoding.unit_bytes}
+        for number, data in enumerate(run.image.program.streams)
+    ]
+    tensors = {name: {"address": held.address_of(name), "bytes": held.tensors[name].bytes} for name in (*held.inputs, *held.outputs)}
+    return {
+        "format": FORMAT,
+        "region": run.image.name,
+        "machine": machine.name,
+        "config": machine.config,
+        "fingerprint": fingerprint(machine),
+        "instructions": len(run.image.program),
+        "streams": streams,
+        "memory": {"name": held.memory, "file": f"{run.image.name}.{held.memory}", "bytes": len(run.before), "word_bits": 8 * word_bytes},
+        "registers": [[int(value) for value in row] for row in run.registers.tolist()],
+        "inputs": {name: tensors[name] for name in held.inputs},
+        "outputs": {name: tensors[name] for name in held.outputs},
+    }
+
+
+def words_text(data: bytes, word_bytes: int) -> bytes:
+    """Little-endian words, the most significant digit first, one a line; the last one is filled up with zeros."""
+    padded = np.frombuffer(data + bytes(-len(data) % word_bytes), np.uint8).reshape(-1, word_bytes)[:, ::-1]
+    digits = np.frombuffer(padded.tobytes().hex().encode(), np.uint8).reshape(-1, 2 * word_bytes)
+    return np.concatenate([digits, np.full((len(digits), 1), ord("\n"), np.uint8)], axis=1).tobytes()
+
+
+def read_words(source: Source, size: int) -> Bytes:
+    """uint8 [size] of a text as `$writememh` writes it: words in hexadecimal, comments, and `@ADDRESS` in words. What it leaves out is zero.
+
+    Raises UserError E1119 for a word that is none, another width than the first word's, and one past the end.
+    """
+    words = list(_words(source))
+    width = next((len(digits) for digits, address, _ in words if not address), 2)
+    found, at = np.zeros(size + width, np.uint8), 0
+    for digits, address, span in words:
+        if not digits or digits.strip(HEXADECIMAL) or (not address and (len(digits) != width or width % 2)):
+            hint = "unknown digits (x, z) are memory that nothing has written"
+            raise fail("E1119", f"'{digits[:QUOTED]}' is no {'address' if address else f'word of {width} hexadecimal digits'}", span, hint)
+        if address:
+            at = int(digits, 16) * (width // 2)
+        elif at >= size:
+            raise fail("E1119", f"this word is past the {size} bytes of the memory", span)
+        else:
+            found[at : at + width // 2] = np.frombuffer(bytes.fromhex(digits)[::-1], np.uint8)
+            at += width // 2
+    return found[:size]
+
+
+def _words(source: Source) -> Iterator[tuple[str, bool, Span]]:
+    """The digits of each word, and whether it is an address."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for found in re.finditer(r"\S+", line.partition("//")[0]):
+            yield found[0].removeprefix("@").replace("_", ""), found[0].startswith("@"), Span(source, number, found.start() + 1)
