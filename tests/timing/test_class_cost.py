@@ -1,16 +1,19 @@
 """Replicas below a stream share out what a transfer moves, and the last byte takes a cycle of its own."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.spec.load import load_machine
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine, load_text
 from toolchain.spec.model import Resource
-from toolchain.timing.class_cost import cycles_alone, ports_of_stream, through_one_port
+from toolchain.timing.class_cost import cycles_alone, ports_of_stream, require_counted, through_one_port
 
+ROOT = Path(__file__).resolve().parents[2]
 MACHINE = load_machine("dpuv3")
 PORT = MACHINE.timing.resources[0]
 
@@ -34,3 +37,13 @@ def test_bytes_and_cycles_are_rounded_up(moved: int, width: int, per: int) -> No
     cycles = cycles_alone(resource, share)
     assert cycles * width >= share * per > (cycles - 1) * width or share == cycles == 0
     assert cycles_alone(resource, np.array([share, share])).tolist() == [cycles, cycles]
+
+
+def test_bytes_that_fields_alone_do_not_count_are_refused_before_any_build() -> None:
+    """A move whose inner loop ends where an outer one is: kernels need its bytes for all tiles at once."""
+    text = (ROOT / "targets" / "gemmini.yaml").read_text()
+    counted = load_text(text, "gemmini.yaml")
+    require_counted(counted, counted.instruction["MVIN"])
+    other = load_text(text.replace('bus: "rows * columns * (4 if to_acc else ELEM)"', "bus: reads(dram)"), "gemmini.yaml")
+    with pytest.raises(UserError, match=r"gemmini.yaml:\d+:\d+: E1002 the bytes that it moves of 'dram' are not counted by its fields alone"):
+        require_counted(other, other.instruction["MVIN"])

@@ -15,7 +15,7 @@ from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite
+from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite, walk
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
 
@@ -143,6 +143,8 @@ def _turns_of(nest: Nest) -> _Turns:
     unclear: tuple[str, Span | None] | None = None
     for item in nest.path:
         if isinstance(item, Loop):
+            if outer_vars(item.start) or outer_vars(item.stop):
+                unclear = unclear or (nest.access.view.memory, nest.access.span)
             loops.append((item.var, item.start, item.stop))
             continue
         for condition in conjuncts(item.condition):
@@ -209,11 +211,29 @@ def _mentioned(machine: Machine, instruction: Instruction, expr: Expr, fields: F
     rewrite(expr, seen)
 
 
-def _iterations(turns: _Turns, fields: Fields) -> Value:
-    """How often the loops run where their conditions hold."""
+def require_counted(machine: Machine, instruction: Instruction) -> None:
+    """Raises UserError E1002 where the class asks for bytes that the instruction's fields alone do not count, as a kernel's costs need them."""
+    timing = timing_class(machine, instruction)
+    for expr in (timing.cycles, timing.setup, timing.latency, *(t.bytes for t in timing.transfers)):
+        for part in walk(expr):
+            match part:
+                case Call(function=Name(id=("reads" | "writes") as kind), args=(Name(id=memory),)):
+                    for turns in _turns(MachineKey(machine), instruction.name, kind.rstrip("s"), memory):
+                        _require_clear(turns)
+                case _:
+                    pass
+
+
+def _require_clear(turns: _Turns) -> None:
     if turns.unclear:
         text = f"the bytes that it moves of '{turns.unclear[0]}' are not counted by its fields alone"
-        raise fail("E1002", text, turns.unclear[1], "write the step as a template, with its cycles")
+        hint = "let its timing class name fields in place of reads and writes, or write the step as a template, with its cycles"
+        raise fail("E1002", text, turns.unclear[1], hint)
+
+
+def _iterations(turns: _Turns, fields: Fields) -> Value:
+    """How often the loops run where their conditions hold."""
+    _require_clear(turns)
     bounds = {var: (_scalar(start, fields), _scalar(stop, fields)) for var, start, stop in turns.loops}
     for var, op, limit in turns.limits:
         start, stop = bounds[var]

@@ -20,7 +20,7 @@ from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Field, Instruction, Machine
 from toolchain.spec.yaml_nodes import Node
-from toolchain.timing.class_cost import timing_fields
+from toolchain.timing.class_cost import require_counted, timing_fields
 
 WORDS = ("for", "over", "records", "let", "when", "do")
 LOOPS = {"for": "around", "over": "over", "records": "records"}
@@ -350,6 +350,7 @@ def _nest(key: MachineKey, instruction: str) -> LoopNest | None:
 @functools.lru_cache(maxsize=1024)
 def _timed(key: MachineKey, instruction: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """The fields, and the latched ones by register, that an instruction's time depends on."""
+    require_counted(key.machine, key.machine.instruction[instruction])
     own, latched = timing_fields(key.machine, key.machine.instruction[instruction])
     return frozenset(own), frozenset(latched)
 
