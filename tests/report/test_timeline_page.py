@@ -13,7 +13,8 @@ from tests.report.networks import cases
 from tests.timing.test_trace import small
 from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
-from toolchain.report.timeline_page import Legend, Node, page_data, region_legend, timeline_page, write_timeline_page
+from toolchain.report.timeline_data import Legend, Node, page_data, region_legend
+from toolchain.report.timeline_page import timeline_page, write_timeline_page
 from toolchain.timing.simulate import Timeline, time_program
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import program_of_build
@@ -47,21 +48,6 @@ def shown(path: Path, hash_part: str = "") -> str:
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}", "--virtual-time-budget=4000", "--dump-dom"]
     run = subprocess.run([str(BROWSER), *flags, f"file://{path}{hash_part}"], capture_output=True, text=True, timeout=120, check=True)
     return run.stdout
-
-
-def test_columns_have_an_entry_an_instruction(region: tuple[Timeline, Legend]) -> None:
-    timeline, legend = region
-    data = page_data("t", timeline, legend)
-    assert {len(column) for column in data["columns"].values()} == {len(timeline.program)}
-    assert data["columns"]["end"] == timeline.result.end.tolist()
-    assert [node["name"] for node in data["operations"]] == [node.name for node in legend.nodes] != []
-    late = {i for i in range(len(timeline.program)) if timeline.waited[i] > 0 or timeline.contended[i] > 0 or timeline.held[i] > 0}
-    assert set(data["causes"]) == late != set()
-
-
-def test_operations_are_joined_by_what_they_read(region: tuple[Timeline, Legend]) -> None:
-    for number, node in enumerate(region[1].nodes):
-        assert all(0 <= other < number for other in node.reads)
 
 
 def test_it_needs_nothing_else_and_is_the_same_again(region: tuple[Timeline, Legend]) -> None:
@@ -118,11 +104,24 @@ def test_a_browser_finds_and_explains_an_instruction(region: tuple[Timeline, Leg
     page = shown(tmp_path / "page.html", f"#choose={late}")
     detail = re.search(r'<pre id="detail">(.*?)</pre>', page, re.DOTALL)
     assert detail
-    assert detail[1].startswith(f"#{late} {data['kinds'][data['columns']['kind'][late]]}")
+    assert detail[1].startswith(f"#{late} {data['kinds'][timeline.program.kind[late]]}")
     assert data["causes"][late][0] in detail[1]
-    assert data["columns"]["footprint"][late] in detail[1]
-    wanted = sum("CONVINIT" in text for text in data["columns"]["text"])
+    assert data["footprint"][late] in detail[1]
+    wanted = sum("CONVINIT" in text for text in data["text"])
     assert re.search(rf'<span id="matches">{wanted} of ', shown(tmp_path / "page.html", "#find=convinit"))
+
+
+@browsed
+def test_a_range_of_time_is_summed_by_kind_and_by_operation(region: tuple[Timeline, Legend], tmp_path: Path) -> None:
+    timeline, legend = region
+    write_timeline_page(tmp_path / "page.html", "a region", timeline, legend)
+    page = shown(tmp_path / "page.html", f"#range=0-{int(timeline.cycles) + 1}")
+    kinds = [timeline.program.machine.instructions[int(kind)].name for kind in timeline.program.kind]
+    spent = timeline.result.end - timeline.result.start
+    for kind in set(kinds):
+        cycles = sum(float(length) for name, length in zip(kinds, spent, strict=True) if name == kind)
+        if cycles > 0:
+            assert f"<tr><td>{kind}</td><td>{cycles:,.10g}</td>" in page
 
 
 @browsed

@@ -19,8 +19,9 @@ from tests.token_machine import mask, program, token_machine
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import granules
 from toolchain.spec.load import load_machine
+from toolchain.timing.lives import RANGES
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.trace import POINTS, RANGES, occupancy, write_events, write_trace
+from toolchain.timing.trace import POINTS, occupancy, write_events, write_trace
 
 GOLDEN = Path(__file__).parents[1] / "data" / "vta_golden" / "c00_conv3x3_s1.npz"
 SHARED = """
@@ -147,7 +148,7 @@ def test_ranges_are_rounded_outwards_where_there_are_too_many(monkeypatch: pytes
     machine = load_machine("vta")
     timeline = timed(random_program(machine, 2, 80, chained=1.0))
     fine = {found.memory: found for found in occupancy(timeline)}
-    monkeypatch.setattr("toolchain.timing.trace.RANGES", 2)
+    monkeypatch.setattr("toolchain.timing.lives.RANGES", 2)
     coarse = {found.memory: found for found in occupancy(timeline)}
     assert any(coarse[name].block > fine[name].block for name in fine)
     assert all(coarse[name].bytes.max() >= fine[name].bytes.max() for name in fine)

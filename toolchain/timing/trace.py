@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
-from toolchain.isa.footprint.footprints import Runs, granules
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.files import replacing
-from toolchain.spec.model import Memory
+from toolchain.timing.lives import lives_of
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import NOT_FETCHED, Times
 
@@ -106,11 +104,8 @@ def _delays(timeline: Timeline, i: int) -> tuple[list[tuple[str, str]], list[tup
     return texts, gaps
 
 
-RANGES, POINTS = 1 << 10, 1 << 13
-"""The most ranges of a memory that are told apart, and the most points that are kept of its occupancy."""
-
-
-Bools = NDArray[np.bool_]
+POINTS = 1 << 13
+"""The most points that are kept of a memory's occupancy."""
 
 
 @dataclass(frozen=True)
@@ -129,54 +124,10 @@ class Occupancy:
 
 def occupancy(timeline: Timeline) -> tuple[Occupancy, ...]:
     """Occupancy of each on-chip memory that the program touches: a byte is occupied from a write to the last read before the next write."""
-    prints, machine = timeline.footprints, timeline.program.machine
-    found: list[Occupancy] = []
-    for number, memory in enumerate(machine.memories):
-        runs = prints.runs.take(prints.runs.memory == number)
-        if memory.kind in ("scratchpad", "ring") and len(runs):
-            found.append(_occupancy(timeline, memory, runs, 1 if memory.name in prints.alike else machine.instances(memory.scope)))
-    return tuple(found)
-
-
-def _occupancy(timeline: Timeline, memory: Memory, runs: Runs, instances: int) -> Occupancy:
-    whole = granules(memory) * instances
-    bounds, block = _bounds(runs, whole)
-    start, end = timeline.result.start[runs.instruction], timeline.result.end[runs.instruction]
-    order = np.lexsort((runs.write, start))  # of those that start at once a read is first: an update in place
-    begin, stop, place = _lives(*_ranges(runs.take(order), bounds), start[order], end[order])
-    cycles, level = _steps(begin, stop, np.diff(bounds)[place])
-    return Occupancy(memory.name, whole * memory.granule, block * memory.granule, cycles, level * memory.granule)
-
-
-def _bounds(runs: Runs, whole: int) -> tuple[Ints, int]:
-    """Granules at which ranges begin and end, and the number that all are multiples of: 1 unless runs begin and end in too many places."""
-    bounds = np.unique(np.concatenate([runs.start, runs.stop]))
-    if len(bounds) <= RANGES:
-        return bounds, 1
-    block = -(-whole // RANGES)
-    return np.unique(np.concatenate([runs.start // block * block, np.minimum(-(-runs.stop // block) * block, whole)])), block
-
-
-def _ranges(runs: Runs, bounds: Ints) -> tuple[Ints, Ints, Bools]:
-    """The run, the range and whether it is written, of every range that a run touches; by range, in the order of the runs."""
-    first, stop = np.searchsorted(bounds, runs.start, "right") - 1, np.searchsorted(bounds, runs.stop)
-    count = stop - first
-    run = np.repeat(np.arange(len(runs)), count)
-    place = first[run] + np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
-    order = np.argsort(place.astype(np.int16), kind="stable")  # 16 bits are sorted by radix
-    return run[order], place[order], runs.write[run[order]]
-
-
-def _lives(run: Ints, place: Ints, write: Bools, start: Times, end: Times) -> tuple[Times, Times, Ints]:
-    """When data comes into a range, when it is read last, and the range; data that no instruction reads is left out."""
-    changes = np.diff(place, prepend=-1) != 0
-    heads = np.flatnonzero(write | changes)
-    last = np.maximum.reduceat(np.where(write, -np.inf, end[run]), heads)
-    following = np.append(start[run[heads[1:]]], np.inf)
-    following[:-1][changes[heads[1:]]] = np.inf
-    begin, stop = np.where(write[heads], start[run[heads]], 0.0), np.minimum(last, following)
-    lives = stop > begin
-    return begin[lives], stop[lives], place[heads][lives]
+    return tuple(
+        Occupancy(memory.name, lives.capacity, lives.block, *_steps(lives.begin, lives.stop, lives.high - lives.low))
+        for memory, lives in lives_of(timeline)
+    )
 
 
 def _steps(begin: Times, stop: Times, size: Ints) -> tuple[Times, Times]:

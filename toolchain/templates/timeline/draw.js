@@ -5,7 +5,7 @@
   const scale = () => units.clientWidth / (view.to - view.from);
 
   function fitCanvases() {
-    units.style.height = `${lanes.length * LANE}px`;
+    units.style.height = `${Math.max(rows.length, 1) * LANE}px`;
     memory.style.height = `${data.memories.length * ROOM}px`;
     for (const canvas of canvases) {
       const ratio = window.devicePixelRatio || 1, height = canvas.style.height ? parseFloat(canvas.style.height) : Number(canvas.dataset.height);
@@ -29,14 +29,16 @@
     if (!waiting) { waiting = true; requestAnimationFrame(draw); }
   }
 
-  /** One bar for each instruction of a lane that is seen; of those within a pixel the first. paint(index, x, width). */
+  /** One bar for each instruction of a lane that is seen; those within a pixel are one. paint(index, x, width, share of that width that is busy). */
   function eachBar(lane, from, to, width, paint) {
     const pixels = width / (to - from);
     let at = above(lane.end, from);
     while (at < lane.items.length && lane.start[at] < to) {
       const x = (lane.start[at] - from) * pixels, wide = (lane.end[at] - lane.start[at]) * pixels;
-      paint(lane.items[at], x, Math.max(wide, 0.8));
-      at = wide >= 1 ? at + 1 : Math.max(at + 1, above(lane.end, from + (Math.floor(x) + 1) / pixels, at));
+      if (wide >= 1) { paint(lane.items[at], x, wide, 1); at++; continue; }
+      const left = Math.floor(x), next = Math.max(at + 1, above(lane.end, from + (left + 1) / pixels, at));
+      paint(lane.items[at], left, 1, Math.min((lane.before[next] - lane.before[at]) * pixels, 1));
+      at = next;
     }
   }
 
@@ -45,27 +47,38 @@
   }
 
   function drawUnits() {
-    const context = units.getContext("2d"), width = units.clientWidth, colour = colours[byId("colour").value], pixels = scale();
-    context.clearRect(0, 0, width, lanes.length * LANE);
+    const context = units.getContext("2d"), width = units.clientWidth, colour = colours[byId("colour").value];
+    context.clearRect(0, 0, width, rows.length * LANE);
+    context.fillStyle = ink("track");
+    rows.forEach((row, number) => { if (row.lanes.length) context.fillRect(0, number * LANE + (LANE - BAR) / 2, width, BAR); });
     let drawn = 0;
-    lanes.forEach((lane, row) => {
-      const top = row * LANE + (LANE - BAR) / 2;
-      context.fillStyle = "#f4f5f7";
-      context.fillRect(0, top, width, BAR);
-      eachBar(lane, view.from, view.to, width, (i, x, wide) => {
-        drawn++;
-        context.globalAlpha = dimmed(i) ? 0.18 : 1;
-        if (column.waited[i] * pixels > 3) { context.fillStyle = "#f3d2d0"; context.fillRect(x - column.waited[i] * pixels, top + BAR - 4, column.waited[i] * pixels, 4); }
-        if ((released[i] - end[i]) * pixels > 3) { context.fillStyle = "#f5deb3"; context.fillRect(x + wide, top, (released[i] - end[i]) * pixels, BAR); }
-        context.fillStyle = colour(i);
-        context.fillRect(x, top, wide > 4 ? wide - 0.6 : wide, BAR);
-        if (wide > 60) nameBar(context, i, x, top, wide);
-      });
-    });
+    for (const lane of lanes) drawn += drawLane(context, lane, width, colour);
     context.globalAlpha = 1;
-    if (matches) drawMatches(context, width, pixels);
-    if (chosen >= 0) drawChosen(context, pixels);
+    if (matches) drawMatches(context, width, scale());
+    if (range) drawRange(context, units, rows.length * LANE);
+    if (chosen >= 0) drawChosen(context, scale());
     document.body.dataset.drawn = drawn;
+  }
+
+  function drawLane(context, lane, width, colour) {
+    const { top, high } = bandOf(lane), pixels = scale();
+    let drawn = 0;
+    eachBar(lane, view.from, view.to, width, (i, x, wide, busy) => {
+      drawn++;
+      context.globalAlpha = (dimmed(i) ? 0.18 : 1) * Math.max(busy, 0.25);
+      if (high >= BAR) drawWaiting(context, i, x, wide, top, pixels);
+      context.fillStyle = colour(i);
+      context.fillRect(x, top, wide > 4 ? wide - 0.6 : wide, high);
+      if (wide > 60 && high >= BAR) nameBar(context, i, x, top, wide);
+    });
+    return drawn;
+  }
+
+  /** Before the bar: its unit was idle. After it: a full counter held the unit. */
+  function drawWaiting(context, i, x, wide, top, pixels) {
+    const waited = column.waited[i] * pixels, kept = column.held[i] * pixels;
+    if (waited > 3) { context.fillStyle = ink("waited"); context.fillRect(x - waited, top + BAR - 4, waited, 4); }
+    if (kept > 3) { context.fillStyle = ink("held"); context.fillRect(x + wide, top, kept, BAR); }
   }
 
   function nameBar(context, i, x, top, wide) {
@@ -80,19 +93,19 @@
 
   /** A mark above each match, also where another bar covers it. */
   function drawMatches(context, width, pixels) {
-    context.fillStyle = "#b3261e";
+    context.fillStyle = ink("bad");
     for (const i of matches) {
       const x = (start[i] - view.from) * pixels;
-      if (x >= 0 && x <= width) context.fillRect(x, column.lane[i] * LANE, 1.5, 4);
+      if (x >= 0 && x <= width) context.fillRect(x, rowOf(lanes[column.lane[i]]).row * LANE, 1.5, 4);
     }
   }
 
   /** The instruction that was clicked, and a line from the one that it waited for. */
   function drawChosen(context, pixels) {
-    const at = (time) => (time - view.from) * pixels, middle = (i) => column.lane[i] * LANE + LANE / 2;
-    context.strokeStyle = "#111";
+    const at = (time) => (time - view.from) * pixels, row = (i) => rowOf(lanes[column.lane[i]]).row, middle = (i) => row(i) * LANE + LANE / 2;
+    context.strokeStyle = ink("ink");
     context.lineWidth = 1.5;
-    context.strokeRect(at(start[chosen]), column.lane[chosen] * LANE + 2, Math.max((end[chosen] - start[chosen]) * pixels, 2), LANE - 4);
+    context.strokeRect(at(start[chosen]), row(chosen) * LANE + 2, Math.max((end[chosen] - start[chosen]) * pixels, 2), LANE - 4);
     const cause = column.producer[chosen];
     if (cause < 0) return;
     context.beginPath();
@@ -106,7 +119,7 @@
     context.clearRect(0, 0, width, data.memories.length * ROOM);
     data.memories.forEach((room, row) => {
       const bottom = (row + 1) * ROOM - 4, high = ROOM - 8;
-      context.fillStyle = "#f4f5f7";
+      context.fillStyle = ink("track");
       context.fillRect(0, bottom - high, width, high);
       context.fillStyle = PALETTE[row % PALETTE.length];
       let at = Math.max(above(room.cycles, view.from) - 1, 0);
@@ -129,14 +142,14 @@
   }
 
   function drawAxis() {
-    const context = axis.getContext("2d"), width = axis.clientWidth, step = stepOf(view.to - view.from, width, 110);
+    const context = axis.getContext("2d"), width = axis.clientWidth, step = stepOf(view.to - view.from, width, 170);
     context.clearRect(0, 0, width, 22);
-    context.fillStyle = "#667085";
+    context.fillStyle = ink("soft");
     context.font = "11px system-ui, sans-serif";
     for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
       const x = (time - view.from) * scale();
       context.fillRect(x, 15, 1, 7);
-      const text = numeral(time), room = width - context.measureText(text).width;
+      const text = `${numeral(time)} · ${ms(time)}`, room = width - context.measureText(text).width;
       context.fillText(text, Math.min(x + 3, room), 12);
     }
   }
@@ -145,15 +158,17 @@
     const context = overview.getContext("2d"), width = overview.clientWidth, high = 40, each = high / Math.max(lanes.length, 1);
     context.clearRect(0, 0, width, high);
     lanes.forEach((lane, row) => {
-      eachBar(lane, 0, total, width, (i, x, wide) => {
+      eachBar(lane, 0, total, width, (i, x, wide, busy) => {
+        context.globalAlpha = Math.max(busy, 0.25);
         context.fillStyle = colours.kind(i);
         context.fillRect(x, row * each, Math.max(wide, 1), Math.max(each - 1, 0.5));
       });
     });
+    context.globalAlpha = 1;
     const left = (view.from / total) * width, wide = ((view.to - view.from) / total) * width;
-    context.fillStyle = "rgba(255, 255, 255, 0.65)";
+    context.fillStyle = ink("veil");
     context.fillRect(0, 0, left, high);
     context.fillRect(left + wide, 0, width - left - wide, high);
-    context.strokeStyle = "#1d2127";
+    context.strokeStyle = ink("ink");
     context.strokeRect(left + 0.5, 0.5, Math.max(wide - 1, 2), high - 1);
   }

@@ -39,13 +39,20 @@
       row.title = `${operation.name} (${operation.kind}): cycles ${numeral(spans[number].from)} to ${numeral(spans[number].to)}`;
       small.textContent = operation.kind;
       row.append(small);
-      row.addEventListener("click", () => mark(marked === number ? -1 : number, true));
+      row.addEventListener("click", () => { mark(marked === number ? -1 : number, true); told.mark?.(marked); });
       byId("operations").append(row);
     });
   }
 
+  /** Scrolls the list of operations alone, never the page. */
+  function showRow(number) {
+    const frame = byId("operations").parentElement, top = number * ROW;
+    if (top < frame.scrollTop || top + ROW > frame.scrollTop + frame.clientHeight) frame.scrollTop = top - frame.clientHeight / 2;
+  }
+
   function mark(number, move) {
     marked = number;
+    if (number >= 0) showRow(number);
     [...byId("operations").children].forEach((row, at) => row.classList.toggle("on", at === number));
     for (const path of byId("edges").children) path.classList.toggle("on", path.dataset.ends.split(" ").includes(String(number)));
     if (move && number >= 0) { const each = spans[number], edge = (each.to - each.from) * 0.05; look(each.from - edge, each.to + edge); }

@@ -1,0 +1,135 @@
+"""A timed program in the form that the script of a page reads: packed columns, lanes, operations, memories."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolchain.isa.assembly.disassembler import disassemble_blocks
+from toolchain.isa.footprint.text import comment, controlled
+from toolchain.schedule.regions.region import Region
+from toolchain.timing.simulate import Timeline
+from toolchain.timing.trace import delay_reasons, occupancy, place_of
+from toolchain.timing.usage import summarise
+from toolchain.verify.built import ProgramUnderTest
+
+DIGITS = 3
+"""Decimals of a cycle that are kept."""
+MOST_LISTED = 100_000
+"""Instructions whose assembly and memory ranges a page has room for: some 250 bytes each."""
+
+
+def packed(values: NDArray[Any]) -> dict[str, str]:
+    """A column for the script: its type (i1, i2, i4, f4 or f8) and its little-endian numbers in base64. Integers take the least room."""
+    if values.dtype.kind != "f":
+        low, high = int(values.min(initial=0)), int(values.max(initial=0))
+        values = values.astype(next(size for size in (np.int8, np.int16, np.int32) if np.iinfo(size).min <= low and high <= np.iinfo(size).max))
+    little = values.astype(values.dtype.newbyteorder("<"))
+    return {"type": f"{values.dtype.kind}{values.dtype.itemsize}", "data": base64.b64encode(little.tobytes()).decode()}
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operation of the graph beside the timeline. reads: indices of the operations whose results it reads."""
+
+    name: str
+    kind: str
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Legend:
+    """The purpose of a program's instructions. owner: index in `nodes`, -1 for none; label: its step and tile; one entry an instruction."""
+
+    nodes: tuple[Node, ...] = ()
+    owner: Sequence[int] = ()
+    label: Sequence[str] = ()
+
+
+def region_legend(tested: ProgramUnderTest) -> Legend:
+    return Legend(tuple(_nodes(tested.region)), tested.owner.tolist(), tested.listing)
+
+
+def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int = MOST_LISTED) -> dict[str, Any]:
+    """Everything that the script reads. Columns have one entry an instruction, in the order of the program; assembly, memory ranges and
+    causes of waiting are left out of a program with more than `most_listed` instructions."""
+    program, machine = timeline.program, timeline.program.machine
+    lanes, lane = np.unique(program.stream * len(machine.units) + program.unit, return_inverse=True)
+    labels, label = _numbered(legend.label or [""] * len(program))
+    owner = np.asarray(legend.owner if len(legend.owner) else [-1] * len(program), np.int64)
+    columns = {"lane": packed(lane), "label": packed(np.asarray(label, np.int64)), "operation": packed(owner)}
+    return {
+        "title": title, "machine": machine.name, "khz": machine.timing.clock_khz, "cycles": round(timeline.cycles, DIGITS),
+        "kinds": [instruction.name for instruction in machine.instructions], "lanes": [_lane(timeline, int(number)) for number in lanes],
+        "operations": [{"name": node.name, "kind": node.kind, "reads": node.reads} for node in legend.nodes],
+        "labels": labels, "columns": dict(_columns(timeline)) | columns, "memories": list(_memories(timeline)),
+        "bounds": _bounds(timeline), **(_listing(timeline) if len(program) <= most_listed else {"causes": {}}),
+    }  # fmt: skip
+
+
+def _columns(timeline: Timeline) -> Iterator[tuple[str, dict[str, str]]]:
+    """Starts in cycles as float64; lengths and waiting, which are short, as float32."""
+    program, result = timeline.program, timeline.result
+    yield "start", packed(np.round(result.start, DIGITS))
+    for name, column in (("length", result.end - result.start), ("held", timeline.held), ("waited", timeline.waited)):
+        yield name, packed(np.round(column, DIGITS).astype(np.float32))
+    yield "kind", packed(program.kind)
+    yield "producer", packed(result.producer)
+
+
+def _listing(timeline: Timeline) -> dict[str, Any]:
+    """The assembly of each instruction, the ranges that it reads and writes, and why it was late."""
+    program = timeline.program
+    unknown = controlled(program.machine)
+    return {
+        "text": [line for block in disassemble_blocks(program) for line in block.splitlines() if not line.startswith(".stream")],
+        "footprint": [comment(timeline.footprints, index, unknown) for index in range(len(program))],
+        "causes": _causes(timeline),
+    }
+
+
+def _numbered(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Each text once, and the number of every text."""
+    number = {text: index for index, text in enumerate(dict.fromkeys(texts))}
+    return list(number), [number[text] for text in texts]
+
+
+def _lane(timeline: Timeline, number: int) -> tuple[str, str]:
+    """The place of a unit, empty where there is one stream, and its name."""
+    machine = timeline.program.machine
+    stream, unit = divmod(number, len(machine.units))
+    return place_of(timeline.program, stream) if machine.streams > 1 else "", machine.units[unit].name
+
+
+def _causes(timeline: Timeline) -> dict[int, list[str]]:
+    """Why an instruction came late, took longer or kept its unit; only instructions with a cause have an entry."""
+    late = np.flatnonzero((timeline.waited > 0) | (timeline.contended > 0) | (timeline.held > 0))
+    return {index: [f"{name} {text}" for name, text in delay_reasons(timeline, index)] for index in late.tolist()}
+
+
+def _memories(timeline: Timeline) -> Iterator[Mapping[str, Any]]:
+    for found in occupancy(timeline):
+        points = [packed(np.round(column, DIGITS)) for column in (found.cycles, found.bytes)]
+        yield {"name": found.memory, "capacity": found.capacity, "block": found.block, "cycles": points[0], "bytes": points[1]}
+
+
+def _bounds(timeline: Timeline) -> dict[str, Any]:
+    found = summarise(timeline)
+    assumed = [f"{basis.name} = {basis.value}" for basis in found.constants if basis.assumed and basis.value is not None]
+    return {"cycles": round(found.bound_cycles, DIGITS), "by": found.bound_by, "assumed": assumed}
+
+
+def _nodes(region: Region) -> Iterator[Node]:
+    """Operations in their order; a tensor that a concat puts together is read from all who make its parts."""
+    makers: dict[str, list[int]] = {}
+    for number, bound in enumerate(region.operations):
+        tensor: str | None = bound.tensors["y"]
+        while tensor is not None:
+            makers.setdefault(tensor, []).append(number)
+            tensor = region.slices[tensor].parent if tensor in region.slices else None
+    for number, bound in enumerate(region.operations):
+        read = {maker for name, tensor in bound.tensors.items() if name != "y" for maker in makers.get(tensor, ()) if maker != number}
+        yield Node(bound.operation.name, bound.operation.kind.name, tuple(sorted(read)))

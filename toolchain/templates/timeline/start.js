@@ -1,0 +1,34 @@
+  // ---- the page
+
+  /** For measuring: so many views drawn one after the other, milliseconds of each on average. */
+  function measure(frames) {
+    const began = performance.now();
+    for (let frame = 0; frame < frames; frame++) {
+      const span = total / 1.5 ** (frame % 20), from = ((frame * 0.381966) % 1) * (total - span);
+      view.from = from;
+      view.to = from + span;
+      draw();
+    }
+    document.body.dataset.frame = ((performance.now() - began) / frames).toFixed(3);
+    look(0, total);
+  }
+
+  for (const canvas of canvases) canvas.dataset.height = canvas.getAttribute("height");
+  const assumed = data.bounds.assumed.length ? `; assumed: ${data.bounds.assumed.join(", ")}` : "";
+  byId("facts").textContent = `${data.machine}: ${numeral(data.cycles)} cycles, ${ms(data.cycles)}, ${numeral(count)} instructions; at least ${numeral(data.bounds.cycles)} (${data.bounds.by})`;
+  byId("facts").title = `at ${data.khz / 1000} MHz${assumed}`;
+  for (const id of ["lanes", "rooms", "operations", "edges"]) byId(id).textContent = "";
+  showRows();
+  showNames(byId("rooms"), data.memories.map((room) => [room.name, `${numeral(room.capacity)} bytes, counted by ${numeral(room.block)}; the most in view`]), ROOM);
+  showOperations();
+  showLegend();
+  fitCanvases();
+  listen();
+  draw();
+  document.body.dataset.instructions = count;
+  return {
+    column, unpack, textOf, footprintOf, choose, mark, find, step, measure, view, setRange,
+    redraw: () => { fitCanvases(); redraw(); },
+    operationColour: (number) => (number < 0 ? "#9aa1ad" : wheel(number)),
+    close: () => closing.abort(),
+  };

@@ -1,0 +1,54 @@
+  // ---- words
+
+  const numeral = (value) => (Math.round(value * 10) / 10).toLocaleString("en-US");
+  const ms = (cycles) => `${(cycles / data.khz).toPrecision(4)} ms`;
+
+  /** Utilisation and occupancy of the part that is seen. */
+  function tellWindow() {
+    const span = view.to - view.from;
+    byId("window").textContent = `cycles ${numeral(view.from)} to ${numeral(view.to)}: ${numeral(span)} cycles, ${ms(span)}`;
+    rows.forEach((row, number) => {
+      const busy = row.lanes.reduce((sum, lane) => sum + busyUntil(lane, view.to) - busyUntil(lane, view.from), 0);
+      byId("lanes").children[number].lastChild.textContent = row.lanes.length ? `${((100 * busy) / span / row.lanes.length).toFixed(1)} %` : "";
+    });
+    data.memories.forEach((room, row) => {
+      let most = 0;
+      for (let at = Math.max(above(room.cycles, view.from) - 1, 0); at < room.cycles.length && room.cycles[at] < view.to; at++) most = Math.max(most, room.bytes[at]);
+      byId("rooms").children[row].lastChild.textContent = `${((100 * most) / room.capacity).toFixed(1)} %`;
+    });
+    spans.forEach((each, number) => {
+      byId("operations").children[number].classList.toggle("seen", each.from < view.to && each.to > view.from);
+    });
+  }
+
+  const laneName = (i) => data.lanes[column.lane[i]].filter(Boolean).join(" ");
+
+  function describe(i) {
+    const lines = [`#${i} ${data.kinds[column.kind[i]]} on ${laneName(i)}: cycles ${numeral(start[i])} to ${numeral(end[i])} (${numeral(end[i] - start[i])}, ${ms(end[i] - start[i])})`];
+    if (column.operation[i] >= 0) lines.push(`${data.operations[column.operation[i]].name} (${data.operations[column.operation[i]].kind})`);
+    if (data.labels[column.label[i]]) lines.push(data.labels[column.label[i]]);
+    return lines.concat(data.causes[i] || [], textOf(i), footprintOf(i)).filter(Boolean).join("\n");
+  }
+
+  function showLegend() {
+    const legend = byId("legend");
+    legend.textContent = "";
+    if (byId("colour").value !== "kind") return;
+    for (const kind of [...new Set(column.kind)].sort((a, b) => a - b)) {
+      const entry = document.createElement("span"), box = document.createElement("i");
+      box.style.background = kindColour(kind);
+      entry.append(box, data.kinds[kind]);
+      legend.append(entry);
+    }
+  }
+
+  function showNames(parent, names, height) {
+    for (const [name, title] of names) {
+      const row = document.createElement("div"), bold = document.createElement("b");
+      row.style.height = row.style.lineHeight = `${height}px`;
+      row.title = title;
+      bold.textContent = name;
+      row.append(bold, document.createElement("span"));
+      parent.append(row);
+    }
+  }
