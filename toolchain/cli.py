@@ -94,6 +94,7 @@ def parser() -> argparse.ArgumentParser:
     cleaning.add_argument("-n", "--dry-run", action="store_true", help="only say what would be removed")
     cleaning.set_defaults(run="tasks:clean")
     _variables(commands, "info", "say what each stage of a build depends on, and whether it is up to date").set_defaults(run="tasks:info")
+    _studio(commands)
     _fusion(commands.add_parser("fusion", help="list the groups of operations that could share a loop, with their prices"))
     _explore(commands.add_parser("explore", help="measure many points of a machine's parameters, and say which are best"))
     _compare(commands.add_parser("compare", help="say what differs between builds, machines or schedules"))
@@ -186,6 +187,14 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
     variables.completer = complete_variable
     return command
+
+
+def _studio(commands: Any) -> None:
+    text = "write a page that shows a build as a whole: machine, graph, schedule, memory, time"
+    studio = _variables(commands, "studio", text)
+    studio.usage = "tilewright studio [-h] [-o FILE] MACHINE MODEL [NAME=VALUE ...]"
+    studio.add_argument("-o", "--output", metavar="FILE", help="left out: studio.html in the build's folder")
+    studio.set_defaults(run="studio:studio")
 
 
 def _fusion(fusion: argparse.ArgumentParser) -> None:

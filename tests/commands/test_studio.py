@@ -1,0 +1,60 @@
+"""`tilewright studio`: one page of a build; in a browser it opens without errors, and a link to an operation shows its listing."""
+
+import html
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolchain.cli import main
+from toolchain.commands.studio import named
+from toolchain.spec.errors import UserError
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=4000", "--enable-logging=stderr")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of digits on VTA."""
+    folder = tmp_path_factory.mktemp("studio")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["studio", "vta", "digits"]) == 0
+        assert main(["studio", "target=vta", "model=digits", "-o", "again.html"]) == 0
+    return folder / "build" / "vta" / "digits" / "studio.html"
+
+
+def shown(page: Path, fragment: str) -> tuple[str, str]:
+    """The page's elements after its script has run, and the lines of the browser's console."""
+    words = [str(BROWSER), *FLAGS, f"--user-data-dir={page.parent / 'profile'}", "--dump-dom", f"file://{page}#{fragment}"]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+    return run.stdout, "\n".join(line for line in run.stderr.splitlines() if ":CONSOLE" in line)
+
+
+def test_the_same_build_gives_the_same_page(page: Path) -> None:
+    assert page.read_bytes() == (page.parents[3] / "again.html").read_bytes()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_a_link_to_an_operation_shows_its_listing(page: Path) -> None:
+    dom, console = shown(page, "operation=conv2")
+    assert console == ""
+    told = dom[dom.index('id="selected"') : dom.index('type="application/json"')]
+    assert "<h2>conv2</h2>" in told
+    assembly = (page.parent / "bundle" / "region0.asm").read_text()
+    listing = (page.parent / "bundle" / "region0.txt").read_text().splitlines()
+    own = [line.split()[0] for line in listing if line.split()[2:3] == ["conv2"]]
+    assert re.findall(r'data-instruction="(\d+)"', told) == own != []
+    lines = re.findall(r'data-instruction="\d+">\d+  (.*?)<small>', told)
+    assert all(html.unescape(line) in assembly for line in lines)
+    assert re.search(r'class="box on" data-operation="region0/conv2"', dom)
+    assert re.search(r'<li [^>]*class="[^"]*on[^"]*"[^>]*>conv2<', dom)
+
+
+def test_words_without_a_name_are_the_machine_and_the_model() -> None:
+    assert named(["vta", "html=no", "digits"]) == ["target=vta", "model=digits", "html=no"]
+    with pytest.raises(UserError, match="E0002"):
+        named(["a", "b", "c"])

@@ -1,0 +1,112 @@
+"""The page of a build: every part drawn, and one selection for all of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolchain.report.explain_text import ms_text
+from toolchain.report.html import html_environment
+from toolchain.report.region_use import OperationUse
+from toolchain.report.studio.graph_picture import TALL, WIDE, GraphPicture, Key, graph_picture
+from toolchain.report.studio.machine_picture import TALL as BLOCK_TALL
+from toolchain.report.studio.machine_picture import WIDE as BLOCK_WIDE
+from toolchain.report.studio.machine_picture import MachinePicture, machine_picture, rate_text
+from toolchain.report.studio.regions import StudioRegion, group_text, regions_data, slots_text, tile_text
+from toolchain.report.studio.roofline import Roofline, roofline
+from toolchain.report.summary import Summary
+from toolchain.report.summary_text import summary_rows
+from toolchain.report.tables import counted, scaled
+from toolchain.report.timeline_page import script_data
+from toolchain.spec.model import Machine
+from toolchain.verify.built import Built
+from toolchain.verify.verdict import Verified
+
+SHOWN = 22
+"""Letters of a name that a box has room for."""
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """picture: its block diagram. rates: of its links, name and text."""
+
+    machine: Machine
+    picture: MachinePicture
+    rates: tuple[tuple[str, str], ...]
+    roofline: Roofline | None
+
+
+def studio_page(built: Built, summary: Summary, regions: Sequence[StudioRegion], verified: Verified) -> str:
+    """Ends in one line feed. summary: with the results of inference and verification. The same build gives the same bytes."""
+    environment = html_environment()
+    filters: dict[str, Callable[..., str]] = {"ms": ms_text, "scaled": scaled, "counted": counted, "short": _short}
+    environment.filters.update(filters | {"group": group_text, "tile": tile_text, "slots": slots_text})
+    graph = graph_picture(built.floating, summary.placement)
+    data = {"regions": regions_data(regions), "operations": _operations(graph, summary, regions)}
+    return environment.get_template("studio/studio.html.j2").render(
+        s=summary, facts=list(summary_rows(summary)), machines=[_machine_view(machine, summary) for machine in built.machines.values()],
+        graph=graph, box=(WIDE, TALL), size=(BLOCK_WIDE, BLOCK_TALL), regions=regions, data=script_data(data),
+        number=group_numbers(regions), link=link_of, noise=[(name, value) for name, value in verified.noise if value is not None],
+    )  # fmt: skip
+
+
+def link_of(region: str, operation: str) -> str:
+    """The name of an operation in links: `region0/conv1`, `/softmax` on the host."""
+    return f"{region}/{operation}"
+
+
+def _short(name: str) -> str:
+    """The end of a name says more than its beginning."""
+    return name if len(name) <= SHOWN else f"…{name[1 - SHOWN :]}"
+
+
+def _machine_view(machine: Machine, summary: Summary) -> MachineView:
+    rates = tuple((each.name, rate_text(each, machine.timing.clock_khz)) for each in machine.timing.resources)
+    return MachineView(machine, machine_picture(machine), rates, roofline(machine, [use for use in summary.regions if use.machine == machine.name]))
+
+
+def group_numbers(regions: Sequence[StudioRegion]) -> dict[Key, int]:
+    """The group of each operation, counted from 0 in its region."""
+    return {
+        (region.name, operation.name): number
+        for region in regions
+        for number, group in enumerate(region.schedule.groups)
+        for operation in group.operations
+    }
+
+
+def _operations(graph: GraphPicture, summary: Summary, regions: Sequence[StudioRegion]) -> dict[str, dict[str, Any]]:
+    """What a reader is told of each operation, by its link: its region, its index there, and facts by name."""
+    uses = {(region.region, use.operation): use for region in summary.regions for use in region.operations}
+    costs = {row.name: row for row in summary.costs.rows}
+    scheduled = dict(_scheduled(regions))
+    index = {(region.name, bound.operation.name): number for region in regions for number, bound in enumerate(region.tested.region.operations)}
+    found: dict[str, dict[str, Any]] = {}
+    for box in graph.boxes:
+        facts = {"computes": box.computes, "result": box.shape, "nodes": ", ".join(box.nodes), "on the host because": box.reason}
+        facts |= scheduled.get(box.key, dict[str, str]()) | (_use_facts(uses[box.key]) if box.key in uses else dict[str, str]())
+        if not box.key[0] and box.nodes[0] in costs:
+            facts["time"] = f"{ms_text(costs[box.nodes[0]].ms)} ms on the host"
+        place = {"region": box.key[0], "index": index.get(box.key, -1), "name": box.key[1]}
+        found[link_of(*box.key)] = place | {"facts": {name: text for name, text in facts.items() if text}}
+    return found
+
+
+def _scheduled(regions: Sequence[StudioRegion]) -> Iterator[tuple[Key, dict[str, str]]]:
+    for region in regions:
+        kept = {buffer.tensor: buffer for buffer in region.schedule.buffers}
+        made = {bound.operation.name: bound.tensors["y"] for bound in region.tested.region.operations}
+        for number, group in enumerate(region.schedule.groups):
+            for each in group.operations:
+                facts = {"group": f"{number}: {group_text(group)}", "kernel": each.kernel, "tile": tile_text(each), "slots": slots_text(each)}
+                if buffer := kept.get(made.get(each.name, "")):
+                    stored = "stored to DRAM as well" if buffer.stored else "not stored to DRAM"
+                    facts["buffer"] = f"{buffer.tensor} stays in {buffer.memory}{', a ring of rows' if buffer.pitch else ''}, {stored}"
+                yield (region.name, each.name), facts
+
+
+def _use_facts(use: OperationUse) -> dict[str, str]:
+    return {
+        "time": f"{use.cycles:,.0f} cycles; {use.unit} busy for {use.busy:,.0f}",
+        "work": f"{scaled(use.macs, 'MAC')} in {use.instructions} instructions",
+        "DRAM": f"{scaled(use.bytes, 'B')} moved",
+    }  # fmt: skip
