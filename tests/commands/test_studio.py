@@ -54,6 +54,17 @@ def test_a_link_to_an_operation_shows_its_listing(page: Path) -> None:
     assert re.search(r'<li [^>]*class="[^"]*on[^"]*"[^>]*>conv2<', dom)
 
 
+def test_clean_takes_the_page_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "build" / "vta" / "digits" / "studio.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("")
+    assert main(["clean", "target=vta", "model=digits", "-n"]) == 0
+    assert page.exists()
+    assert main(["clean", "target=vta", "model=digits"]) == 0
+    assert not page.exists()
+
+
 def test_words_without_a_name_are_the_machine_and_the_model() -> None:
     assert named(["vta", "html=no", "digits"]) == ["target=vta", "model=digits", "html=no"]
     with pytest.raises(UserError, match="E0002"):

@@ -27,6 +27,7 @@ def studio(arguments: argparse.Namespace) -> None:
     Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one file for several builds.
     """
     from toolchain.spec.files import write_atomic
+    from toolchain.tasks.actions.paths import studio_file
     from toolchain.tasks.work import fulfil
 
     arguments.variables = named(arguments.variables)
@@ -38,7 +39,7 @@ def studio(arguments: argparse.Namespace) -> None:
             for name in STAGES:
                 fulfil(steps[name], say)
             say(f"drawing {job.model}")
-            path = Path(arguments.output) if arguments.output else job.folder / "studio.html"
+            path = Path(arguments.output) if arguments.output else studio_file(job)
             write_atomic(path, page_of(job).encode(errors="replace"))
             print(path)
 

@@ -134,6 +134,11 @@ def report_file(job: Job) -> Path:
     return job.folder / "report" / "report.txt"
 
 
+def studio_file(job: Job) -> Path:
+    """The page of the whole build, which no stage writes."""
+    return job.folder / "studio.html"
+
+
 def explain_file(job: Job) -> Path:
     """Why each node is where it is."""
     return job.home("explain") / "explain" / "explain.txt"
