@@ -249,6 +249,7 @@ def _export(export: argparse.ArgumentParser) -> None:
     program = forms.add_parser("c", help="a bundle whose host only converts as a program in C, without Python")
     program.add_argument("bundle", metavar="MODEL.bundle")
     program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c and its parts go")
+    program.add_argument("--library", action="store_true", help="a library with open, run and close in place of a program")
     program.set_defaults(run="convert:export_c")
     whole = forms.add_parser("elf", help="the same with the machine's code and the parameters in one ELF file")
     whole.add_argument("bundle", metavar="MODEL.bundle")

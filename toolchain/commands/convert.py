@@ -82,14 +82,22 @@ def _light(proto: "onnx.ModelProto") -> bytes | None:
 def export_c(arguments: argparse.Namespace) -> None:
     """Writes the program's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program."""
     from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.c_library import c_library
     from toolchain.runtime.stand_alone import stand_alone
 
     path, folder = Path(arguments.bundle), Path(arguments.output)
     bundle = read_bundle(path)
-    files = stand_alone(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+    machines = bundle_machines(bundle.manifest.targets, str(path))
+    library = c_library(bundle, machines, str(path)) if arguments.library else None
+    files = library.files if library else stand_alone(bundle, machines, str(path))
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_atomic(folder / name, data)
+    if library:
+        sources = " ".join(sorted(name for name in files if name.endswith(".c")))
+        flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"
+        print(f"{folder}: {len(files)} files; cc {flags} {sources} -lm -o lib{library.name}.so")
+        return
     sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c") and name != "program.c")])
     print(f"{folder}: {len(files)} files; cc -std=c99 -O3 {sources} -lm -o model")
 

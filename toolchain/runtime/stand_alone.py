@@ -96,14 +96,11 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
 
     Raises UserError E1114 for a region of another kind, an operator that the host computes, or an input that is no float32 tensor.
     """
-    writer = _Writer(bundle, machines, place)
-    writer.write()
+    writer = written(bundle, machines, place)
     memories = writer.memories()
     used = (HEADER, LINKED_SOURCE if linked else BUNDLE_SOURCE, *((DEVICE_SOURCE,) if any(memory.machine for memory in memories) else ()))
     files = {name: (RUNTIME / name).read_bytes() for name in used}
-    for region in (region for region in bundle.manifest.regions if region.function):
-        files[f"{region.function}.c"] = bundle.members[region.binary]
-        files |= {name: bundle.members[member] for name, member in region.files.items()}
+    files |= region_sources(bundle)
     sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c"))])
     manifest = digest(manifest_text(bundle).encode())
     text = render(
@@ -111,6 +108,22 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
         tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding], linked=linked,
     )  # fmt: skip
     return {"program.c": text.encode(), **files}
+
+
+def region_sources(bundle: Bundle) -> dict[str, bytes]:
+    """Files by name: the C of regions that are C, and the library's that they call."""
+    files: dict[str, bytes] = {}
+    for region in (region for region in bundle.manifest.regions if region.function):
+        files[f"{region.function}.c"] = bundle.members[region.binary]
+        files |= {name: bundle.members[member] for name, member in region.files.items()}
+    return files
+
+
+def written(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -> "ProgramWriter":
+    """The plan as names of templates. Raises as `stand_alone`."""
+    writer = ProgramWriter(bundle, machines, place)
+    writer.write()
+    return writer
 
 
 @dataclass(frozen=True)
@@ -173,7 +186,7 @@ class _Memory:
 
 
 @dataclass
-class _Writer:
+class ProgramWriter:
     """Walks through the plan and collects the template's names. tensors: by the graph's names."""
 
     bundle: Bundle

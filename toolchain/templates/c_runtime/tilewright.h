@@ -8,15 +8,22 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* An open bundle: a zip archive whose members are stored as they are. entries: where its directory begins; count: its members. */
+/* An open bundle: a zip archive whose members are stored as they are. entries: where its directory begins; count: its members.
+ *
+ * path: for messages, NULL for none. memory: in place of a file, its whole contents of so many bytes, which stay the caller's. */
 struct tilewright_bundle {
     FILE *file;
     const char *path;
     uint32_t entries, count;
+    const unsigned char *memory;
+    size_t bytes;
 };
 
 /* manifest: the SHA-256, in hex, of the member manifest.json of the bundle that this program was made for. */
 int tilewright_open_bundle(struct tilewright_bundle *bundle, const char *path, const char *manifest);
+
+/* The same of a bundle in memory; no message is written. */
+int tilewright_open_memory(struct tilewright_bundle *bundle, const void *memory, size_t bytes, const char *manifest);
 
 /* Reads a whole member of so many bytes to `place`. digest: its SHA-256 in hex; with another one the bytes are not to be used. */
 int tilewright_read(const struct tilewright_bundle *bundle, const char *member, const char *digest, unsigned char *place, size_t bytes);

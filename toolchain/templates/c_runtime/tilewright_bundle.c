@@ -16,7 +16,7 @@ struct hash {
 
 static int failed(const struct tilewright_bundle *bundle, const char *text, const char *member)
 {
-    fprintf(stderr, "%s: %s%s\n", bundle->path, text, member);
+    if (bundle->path) fprintf(stderr, "%s: %s%s\n", bundle->path, text, member);
     return 0;
 }
 
@@ -87,6 +87,10 @@ static uint32_t number(const unsigned char *bytes, int count)
 
 static int bytes_at(const struct tilewright_bundle *bundle, uint32_t place, unsigned char *data, size_t bytes)
 {
+    if (bundle->memory) {
+        if (place > bundle->bytes || bytes > bundle->bytes - place) return 0;
+        return memcpy(data, bundle->memory + place, bytes), 1;
+    }
     return place <= INT32_MAX && !fseek(bundle->file, (long)place, SEEK_SET) && fread(data, 1, bytes, bundle->file) == bytes;
 }
 
@@ -96,10 +100,10 @@ static int find(const struct tilewright_bundle *bundle, const char *member, unsi
     const size_t length = strlen(member);
     uint32_t place = bundle->entries;
     for (uint32_t k = 0; k < bundle->count; k++) {
-        char name[128];
+        unsigned char name[128];
         unsigned char local[LOCAL];
         if (!bytes_at(bundle, place, entry, ENTRY)) break;
-        if (number(entry + 28, 2) == length && length < sizeof name && fread(name, 1, length, bundle->file) == length && !memcmp(name, member, length)) {
+        if (number(entry + 28, 2) == length && length < sizeof name && bytes_at(bundle, place + ENTRY, name, length) && !memcmp(name, member, length)) {
             const uint32_t first = number(entry + 42, 4);
             if (number(entry + 10, 2) || !bytes_at(bundle, first, local, LOCAL)) break;
             *data = first + LOCAL + number(local + 26, 2) + number(local + 28, 2);
@@ -126,16 +130,29 @@ static int is_member(const struct tilewright_bundle *bundle, const char *member,
     return matches(&hash, digest) || failed(bundle, "not the bundle that this program was made of", "");
 }
 
+/* What the last bytes of an archive say; then whether its manifest is the one. */
+static int opened(struct tilewright_bundle *bundle, const unsigned char end[END], const char *manifest)
+{
+    if (number(end, 4) != 0x06054b50) return failed(bundle, "no bundle", "");
+    bundle->count = number(end + 10, 2);
+    bundle->entries = number(end + 16, 4);
+    return is_member(bundle, "manifest.json", manifest);
+}
+
 int tilewright_open_bundle(struct tilewright_bundle *bundle, const char *path, const char *manifest)
 {
     unsigned char end[END];
-    *bundle = (struct tilewright_bundle){ fopen(path, "rb"), path, 0, 0 };
+    *bundle = (struct tilewright_bundle){ fopen(path, "rb"), path, 0, 0, NULL, 0 };
     if (!bundle->file) return failed(bundle, "cannot be opened", "");
-    if (fseek(bundle->file, -END, SEEK_END) || fread(end, 1, END, bundle->file) != END || number(end, 4) != 0x06054b50)
+    if (fseek(bundle->file, -END, SEEK_END) || fread(end, 1, END, bundle->file) != END)
         return tilewright_close_bundle(bundle), failed(bundle, "no bundle", "");
-    bundle->count = number(end + 10, 2);
-    bundle->entries = number(end + 16, 4);
-    return is_member(bundle, "manifest.json", manifest) || (tilewright_close_bundle(bundle), 0);
+    return opened(bundle, end, manifest) || (tilewright_close_bundle(bundle), 0);
+}
+
+int tilewright_open_memory(struct tilewright_bundle *bundle, const void *memory, size_t bytes, const char *manifest)
+{
+    *bundle = (struct tilewright_bundle){ NULL, NULL, 0, 0, memory, bytes };
+    return memory && bytes >= END && opened(bundle, bundle->memory + bytes - END, manifest);
 }
 
 int tilewright_read(const struct tilewright_bundle *bundle, const char *member, const char *digest, unsigned char *place, size_t bytes)

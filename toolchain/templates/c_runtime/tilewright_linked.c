@@ -15,7 +15,7 @@ extern const struct tilewright_member {
 int tilewright_open_bundle(struct tilewright_bundle *bundle, const char *path, const char *manifest)
 {
     (void)manifest;
-    *bundle = (struct tilewright_bundle){ NULL, path, 0, 0 };
+    *bundle = (struct tilewright_bundle){ NULL, path, 0, 0, NULL, 0 };
     return 1;
 }
 

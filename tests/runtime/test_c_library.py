@@ -1,0 +1,151 @@
+"""A bundle as a library in C: the bytes of Python's runtime, from C++, from Python, from two threads, with sanitizers that find nothing."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.in_process import Compiled
+from tests import float_networks
+from tests.c_networks import compiled, pictures, plain
+from toolchain.cli import main
+from toolchain.runtime.bundle import write_bundle
+from toolchain.runtime.c_library import c_library
+from toolchain.spec.errors import UserError
+
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-fPIC", "-fvisibility=hidden")
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
+needs_cpp = pytest.mark.skipif(shutil.which("c++") is None or shutil.which("cc") is None, reason="no C++ compiler on this machine")
+USER = """
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <vector>
+#include "{name}.h"
+static void work(const std::vector<char> *bundle, const std::vector<float> *x, std::vector<float> *y, int *code)
+{{
+    {name}_model *model;
+    *code = {name}_open(&model, bundle->data(), bundle->size());
+    if (!*code) *code = {name}_run(model, 3, x->data(), y->data());
+    {name}_close(model);
+}}
+int main(int, char **words)
+{{
+    std::ifstream file(words[1], std::ios::binary), given(words[2], std::ios::binary);
+    const std::vector<char> bundle((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::vector<float> x(3 * {upper}_IN_X), y[2];
+    given.read(reinterpret_cast<char *>(x.data()), static_cast<std::streamsize>(x.size() * sizeof(float)));
+    int codes[2];
+    for (auto &each : y) each.resize(3 * {upper}_OUT_Y);
+    std::thread one(work, &bundle, &x, y, codes), two(work, &bundle, &x, y + 1, codes + 1);
+    one.join(), two.join();
+    for (int k = 0; k < 2; k++) {{
+        if (codes[k]) return std::fprintf(stderr, "%s\\n", {name}_error(codes[k])), 1;
+        std::fwrite(y[k].data(), sizeof(float), y[k].size(), stdout);
+    }}
+    return 0;
+}}
+"""
+
+
+def _exported(built: Compiled, folder: Path) -> str:
+    """Writes bundle and library; the library's name."""
+    folder.mkdir()
+    write_bundle(folder / "model.bundle", built.bundle)
+    assert main(["export", "c", "--library", str(folder / "model.bundle"), "-o", str(folder / "c")]) == 0
+    return c_library(built.bundle, built.executor.machines).name
+
+
+def _shared(folder: Path, name: str) -> ctypes.CDLL:
+    sources = sorted((folder / "c").glob("*.c"))
+    subprocess.run(["cc", *STRICT, "-shared", *sources, "-lm", "-o", folder / f"lib{name}.so"], check=True)
+    return ctypes.CDLL(str(folder / f"lib{name}.so"))
+
+
+def _text(library: ctypes.CDLL, name: str, code: int) -> str:
+    function = library[f"{name}_error"]
+    function.restype = ctypes.c_char_p
+    return function(code).decode()
+
+
+@needs_cpp
+@pytest.mark.parametrize("sanitizer", ["address,undefined", "thread"])
+def test_two_threads_of_a_program_in_cpp_get_the_bytes_of_the_runtime(sanitizer: str, tmp_path: Path) -> None:
+    name, samples = _exported(compiled(), tmp_path / "kinds"), pictures(3)
+    folder, flags = tmp_path / "kinds", [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
+    (folder / "user.cpp").write_text(USER.format(name=name, upper=name.upper()))
+    samples.tofile(folder / "x.bin")
+    subprocess.run(["cc", *STRICT, *flags, "-c", *sorted((folder / "c").glob("*.c"))], cwd=folder, check=True)
+    words = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Ic", "user.cpp", *sorted(path.name for path in folder.glob("*.o"))]
+    subprocess.run(["c++", *flags, *words, "-lm", "-pthread", "-o", "user"], cwd=folder, check=True)
+    done = subprocess.run([folder / "user", folder / "model.bundle", folder / "x.bin"], capture_output=True, check=False)
+    assert (done.stderr, done.returncode) == (b"", 0)
+    assert done.stdout == compiled().executor.run({"x": samples[:, 0]}).outputs["y"].tobytes() * 2
+
+
+@needs_compiler
+def test_two_models_in_one_python_process(tmp_path: Path) -> None:
+    """Both have a function region0, and neither meets the other's."""
+    found: dict[str, tuple[ctypes.CDLL, str, ctypes.c_void_p]] = {}
+    for folder, built in (("kinds", compiled()), ("floats", float_networks.built())):
+        name = _exported(built, tmp_path / folder)
+        library, model, data = _shared(tmp_path / folder, name), ctypes.c_void_p(), (tmp_path / folder / "model.bundle").read_bytes()
+        assert library[f"{name}_open"](ctypes.byref(model), data, ctypes.c_size_t(len(data))) == 0
+        found[folder] = (library, name, model)
+    samples, y = pictures(3), np.zeros((3, 5), np.float32)
+    library, name, model = found["kinds"]
+    assert library[f"{name}_run"](model, ctypes.c_size_t(3), samples.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p)) == 0
+    assert y.tobytes() == compiled().executor.run({"x": samples[:, 0]}).outputs["y"].tobytes()
+    library, name, model = found["floats"]
+    x, run = float_networks.samples(1), float_networks.built().executor.run({"x": float_networks.samples(1)[0]}).outputs
+    made = [np.zeros_like(run["y"]), np.zeros_like(run["y2"])]
+    places = [each.ctypes.data_as(ctypes.c_void_p) for each in (x, *made)]
+    assert library[f"{name}_run"](model, ctypes.c_size_t(1), *places) == 0
+    assert [each.tobytes() for each in made] == [run["y"].tobytes(), run["y2"].tobytes()]
+    for library, name, model in found.values():
+        library[f"{name}_close"](model)
+
+
+@needs_compiler
+def test_errors_are_codes_with_a_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Other bundles, short ones and a changed constant; no message is written."""
+    name = _exported(compiled(), tmp_path / "kinds")
+    capfd.readouterr()
+    library, model, data = _shared(tmp_path / "kinds", name), ctypes.c_void_p(), (tmp_path / "kinds/model.bundle").read_bytes()
+    member = next(iter(compiled().bundle.manifest.regions[0].constants.values()))
+    constant = compiled().bundle.members[member]
+    changed = data.replace(constant, bytes([constant[0] ^ 1]) + constant[1:])
+    texts = []
+    for given in (b"", data[:-9], data[:30], changed):
+        code = library[f"{name}_open"](ctypes.byref(model), given, ctypes.c_size_t(len(given)))
+        assert model.value is None
+        texts.append(_text(library, name, code))
+    other = "not the bundle that this library was made of"
+    assert texts == [other, other, other, "the bundle's constants are damaged"]
+    assert _text(library, name, library[f"{name}_run"](None, ctypes.c_size_t(0), None, None)) == "an argument is NULL"
+    assert _text(library, name, 99) == "no code of this library"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("cc", "cmake", "pkg-config"))), reason="no C compiler, CMake or pkg-config on this machine")
+def test_cmake_installs_a_library_that_pkg_config_finds(tmp_path: Path) -> None:
+    name = _exported(compiled(), tmp_path / "kinds")
+    folder, place = tmp_path / "kinds", tmp_path / "installed"
+    words = ["-S", folder / "c", "-B", folder / "b", f"-DCMAKE_INSTALL_PREFIX={place}", "-DCMAKE_INSTALL_LIBDIR=lib"]
+    subprocess.run(["cmake", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", folder / "b", "--target", "install"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", name], env={"PKG_CONFIG_PATH": f"{place}/lib/pkgconfig"}, capture_output=True, text=True, check=True
+    )
+    (folder / "use.c").write_text(f"#include <{name}.h>\nint main(void) {{ return {name}_run(0, 0, 0, 0) != {name.upper()}_ARGUMENT; }}\n")
+    subprocess.run(["cc", folder / "use.c", *done.stdout.split(), f"-Wl,-rpath,{place}/lib", "-o", folder / "use"], check=True)
+    subprocess.run([folder / "use"], check=True)
+
+
+def test_a_region_on_a_device_is_refused() -> None:
+    with pytest.raises(UserError, match=r"E1114 region 'region0' runs on a device, vta, and a library has regions in C"):
+        c_library(plain("vta").bundle, plain("vta").executor.machines)

@@ -1,0 +1,74 @@
+"""A bundle as a library in C: a header with open, run and close, for programs in C, C++ and whatever calls them."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolchain.codegen.generator import render
+from toolchain.runtime.bundle import digest, manifest_text
+from toolchain.runtime.contents import Bundle, Interface
+from toolchain.runtime.stand_alone import BUNDLE_SOURCE, HEADER, ROUNDED, RUNTIME, ProgramWriter, region_sources, written
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class _Port:
+    """An argument of `run`. tensor: its array in the model. size: float32 numbers of one sample, of this shape."""
+
+    label: str
+    tensor: str
+    size: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CLibrary:
+    """name: what the functions' names begin with. files: by name, `NAME.h` and `NAME.c` among them."""
+
+    name: str
+    files: Mapping[str, bytes]
+
+
+def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -> CLibrary:
+    """The same bytes for the same bundle. place: for messages.
+
+    Raises UserError E1114 as `stand_alone` does, and for a region that runs on a device.
+    """
+    writer = written(bundle, machines, place)
+    for region in bundle.manifest.regions:
+        if not region.function:
+            raise writer.refused(f"region '{region.name}' runs on a device, {region.target}, and a library has regions in C")
+    inputs, outputs = _ports(writer, bundle.manifest.inputs, "in"), _ports(writer, bundle.manifest.outputs, "out")
+    files = {each: (RUNTIME / each).read_bytes() for each in (HEADER, BUNDLE_SOURCE)} | region_sources(bundle)
+    name = _name(bundle.manifest.model, files)
+    sources = " ".join(sorted({f"{name}.c", *(each for each in files if each.endswith(".c"))}))
+    values = {
+        "model": bundle.manifest.model, "name": name, "inputs": inputs, "outputs": outputs, "steps": writer.steps, "sources": sources,
+        "memories": writer.memories(), "tensors": list(writer.tensors.values()), "rounded": ROUNDED[writer.rounding],
+        "manifest": digest(manifest_text(bundle).encode()),
+    }  # fmt: skip
+    made = {f"{name}.h": "library.h.j2", f"{name}.c": "library.c.j2", "CMakeLists.txt": "CMakeLists.txt.j2", f"{name}.pc.in": "library.pc.in.j2"}
+    return CLibrary(name, files | {file: render("c99", template, **values).encode() for file, template in made.items()})
+
+
+def _ports(writer: ProgramWriter, entries: Sequence[Interface], direction: str) -> list[_Port]:
+    """Arguments whose names begin with their direction, so that none is a word of C or C++; no two alike without regard to case."""
+    found: dict[str, _Port] = {}
+    for entry in entries:
+        word = f"{direction}_{_word(entry.name)}"
+        label = next(each for each in (word, *(f"{word}_{k}" for k in range(2, len(entries) + 2))) if each.lower() not in found)
+        found[label.lower()] = _Port(label, writer.tensors[entry.name].name, math.prod(entry.shape or ()), tuple(entry.shape or ()))
+    return list(found.values())
+
+
+def _name(model: str, files: Mapping[str, bytes]) -> str:
+    """A word that no other file has for a name."""
+    word = _word(model)
+    name = word if word[:1].isalpha() else f"model_{word}"
+    return f"{name}_model" if {f"{name}.c", f"{name}.h"} & set(files) else name
+
+
+def _word(text: str) -> str:
+    """Letters, digits and single underscores."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:60]
