@@ -55,6 +55,7 @@ SMALL_RUNS = {
     "emulate_command": "made 1", "house": "", "quantiser": "--small", "all": "emulation --small --folder made",
     "mutants": "--targets stcp920 --count 4 --kernels 1",
     "search": "--model digits --target vta --folder made --effort 0,3",
+    "graphturbo": "--model digits --ways 2x1 --folder made",
 }  # fmt: skip
 """Arguments with which a bench takes seconds."""
 LONGER_RUNS = {

@@ -90,13 +90,16 @@ def test_any_region_is_exact_on_the_images_of_each_copy(seed: int, steps: int) -
             assert exact(compiled, machine, 1)
 
 
-@pytest.mark.parametrize(("copies", "streams", "dealt"), [(4, 1, False), (2, 2, True)])
-def test_copies_may_have_several_streams_each_and_a_memory_of_their_cluster(copies: int, streams: int, dealt: bool) -> None:
-    machine = clusters()
-    compiled = compile_region(machine, load_kernels(machine), three_convolutions(6), Options(streams=streams, copies=copies, timed_streams=False))
+@pytest.mark.parametrize(("copies", "streams", "parts"), [(4, 1, 2), (3, 1, 2), (2, 2, 1)])
+def test_copies_may_have_several_streams_each_and_their_part_of_the_memory_of_their_cluster(copies: int, streams: int, parts: int) -> None:
+    machine = load_machine("stcp920", "paper", {"CLUSTERS": "2", "CORES": "2", "L1_KIB": "32", "LOG_LLB": "16", "LOG_DDR": "20"})
+    options = Options(streams=streams, copies=copies, timed_streams=False, grouped=False)
+    compiled = compile_region(machine, load_kernels(machine), three_convolutions(24), options)  # whose tensors no core's own memory holds
     assert (compiled.map.rooms, compiled.map.streams) == (copies, streams)
-    assert set(np.unique(compiled.program.stream).tolist()) == set(range(4))
-    assert any(segment.memory == "llb" for segment in compiled.map.segments.values()) == dealt
+    assert set(np.unique(compiled.program.stream).tolist()) == set(range(copies * streams))
+    rooms = [compiled.map.room(number).segments["llb[0]"] for number in range(copies)]
+    size = machine.memory["llb"].bytes // parts
+    assert [(room.instance, room.address, room.bytes) for room in rooms] == [(k // parts, k % parts * size, size) for k in range(copies)]
     assert exact(compiled, machine, None)
     assert exact(compiled, machine, 1)
 

@@ -32,7 +32,7 @@ class Segment:
     memory: on chip, for tensors between operations that no host sees; empty for DRAM. instance: of that memory.
 
     pitch: how far the rooms of several copies of the program are apart, in bytes of DRAM or in instances of the memory; 0 for a segment that all
-    of them share, as constants are.
+    of them share, as constants are. parts: how many copies have one instance of a memory on chip, each `bytes` of it, one behind the other.
     """
 
     address: int
@@ -41,11 +41,13 @@ class Segment:
     memory: str = ""
     instance: int = 0
     pitch: int = 0
+    parts: int = 1
 
     def room(self, number: int) -> "Segment":
         """The segment as one copy of the program sees it."""
         if self.memory:
-            return replace(self, instance=self.instance + number * self.pitch, pitch=0)
+            instance, part = divmod(number, self.parts)
+            return replace(self, address=self.address + part * self.bytes, instance=self.instance + instance * self.pitch, pitch=0, parts=1)
         return replace(self, address=self.address + number * self.pitch, pitch=0)
 
 

@@ -221,7 +221,11 @@ def _region(region: RegionProgram) -> Iterator[str]:
     where, held = f"of region '{region.name[:80]}'", region.map
     if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs or min(held.rooms, held.streams) < 1:
         yield f"the images, cycles or outputs {where} are out of range"
-    yield from (f"the segment '{name[:80]}' {where} has no proper place" for name, s in held.segments.items() if min(s.address, s.bytes, s.pitch) < 0)
+    yield from (
+        f"the segment '{name[:80]}' {where} has no proper place"
+        for name, s in held.segments.items()
+        if min(s.address, s.bytes, s.pitch, s.parts - 1) < 0
+    )
     for name, stored in held.tensors.items():
         segment = held.segments.get(stored.segment)
         last = stored.offset + stored.bytes + (held.rooms - 1) * (segment.pitch if segment and not segment.memory else 0)

@@ -11,7 +11,7 @@ from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import SharedPlace, Storage
-from toolchain.schedule.placement.shared_memory import streams_together
+from toolchain.schedule.placement.shared_memory import copies_together, room_of_copy, streams_together
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
@@ -149,9 +149,10 @@ def _whole(region: Region, storage: Storage, name: str) -> StoredTensor:
 
 
 def _on_chip(machine: Machine, place: SharedPlace, copies: Copies) -> Segment:
-    """The whole of a memory's instance; copies have others, so many instances on."""
-    pitch = copies.streams // streams_together(machine, place.memory) if copies.times > 1 else 0
-    return Segment(0, machine.memory[place.memory].bytes, -1, place.memory, place.instance, pitch)
+    """A copy's part of a memory's instance, which is all of it where no other copy has it; further copies have other instances, so many on."""
+    pitch = max(copies.streams // streams_together(machine, place.memory), 1) if copies.times > 1 else 0
+    size = room_of_copy(machine, place.memory, copies) * machine.memory[place.memory].element.bytes
+    return Segment(0, size, -1, place.memory, place.instance, pitch, copies_together(machine, place.memory, copies))
 
 
 def _segments(machine: Machine, memory: str, sizes: Mapping[str, int], registers: Mapping[str, int], step: int, rooms: int) -> dict[str, Segment]:
@@ -179,7 +180,7 @@ class _Bases:
     def scope(self, name: str, view: str, segment: str, offset: int, channels: int = 0, inside: int = 0) -> dict[str, int]:
         """Names of one tensor. inside: how far after the start of its buffer. Raises UserError E1007 where it starts inside an element."""
         found, inner = self.machine.view[view], segment not in SEGMENTS
-        at = offset if self.relative or inner else self.segments[segment].address + offset
+        at = offset if self.relative and not inner else self.segments[segment].address + offset
         unit = found.unit or found.element.bytes
         if inside % found.element.bytes or at % unit or offset % self.machine.memory[found.memory].granule:
             raise fail("E1007", f"tensor '{name}' starts at byte {offset} of '{segment}', inside an element of '{view}'")

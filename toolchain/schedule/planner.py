@@ -133,12 +133,12 @@ class Planner:
         copies = Copies(self.options.copies, self.options.streams)
         candidates = shareable(self.machine, self.storage, copies) if self.options.resident else dict[str, SharedSlot]()
         streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
-        shared = place_shared(self.machine, self.storage, candidates, streams)
+        shared = place_shared(self.machine, self.storage, candidates, streams, copies)
         while True:
             own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
             found = self._planned(own, counts, rivals or {})
             wanted = {name: slot for name, slot in shared.items() if name in found.plan.dram.buffers}
-            shared = place_shared(self.machine, found.plan.dram, wanted, streams)
+            shared = place_shared(self.machine, found.plan.dram, wanted, streams, copies)
             if len(shared) == len(wanted):
                 return replace(found, shared=shared)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.placement.arena import Need
 from toolchain.schedule.placement.dram_buffers import Storage, lasting
-from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
+from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots, room_of_copy
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.model import Machine
 
@@ -30,7 +30,7 @@ def read_shared(machine: Machine, schedule: Schedule, storage: Storage, candidat
 
 def _faults(machine: Machine, schedule: Schedule, number: int, buffer: ChipBuffer, size: int) -> Iterator[Diagnostic]:
     """size: elements that the tensor takes."""
-    memory, (bank, address), path = machine.memory[buffer.memory], buffer.slot, ("buffers", number)
+    (bank, address), path, room = buffer.slot, ("buffers", number), room_of_copy(machine, buffer.memory, schedule.copies)
     if any(other.tensor == buffer.tensor for other in schedule.buffers[:number]):
         yield schedule.fault("E1404", f"'{buffer.tensor}' is there twice", (*path, "tensor"))
     if buffer.stored or buffer.pitch:
@@ -38,8 +38,9 @@ def _faults(machine: Machine, schedule: Schedule, number: int, buffer: ChipBuffe
         yield schedule.fault("E1404", text, (*path, "stored" if buffer.stored else "pitch"), "write stored: false, and no pitch")
     if bank:
         yield schedule.fault("E1404", f"addresses of '{buffer.memory}' count through all of it", (*path, "bank"), "write bank: 0")
-    elif address + size > memory.bytes // memory.element.bytes:
-        text = f"'{buffer.tensor}' takes {size} elements from {address} on, and '{buffer.memory}' has {memory.bytes // memory.element.bytes}"
+    elif address + size > room:
+        whose = " for each copy" if schedule.copies.times > 1 else ""
+        text = f"'{buffer.tensor}' takes {size} elements from {address} on, and '{buffer.memory}' has {room}{whose}"
         yield schedule.fault("E1404", text, (*path, "address"))
 
 

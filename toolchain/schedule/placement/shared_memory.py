@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.abi.packing import view_packing
-from toolchain.schedule.copies import Copies
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.arena import Need, share_room
@@ -31,6 +31,16 @@ def streams_together(machine: Machine, memory: str) -> int:
     return max(machine.streams // machine.instances(machine.memory[memory].scope), 1)
 
 
+def copies_together(machine: Machine, memory: str, copies: Copies) -> int:
+    """How many copies of the program have one instance of a memory, each an equal part of it."""
+    return max(min(copies.times, streams_together(machine, memory) // copies.streams), 1)
+
+
+def room_of_copy(machine: Machine, memory: str, copies: Copies) -> int:
+    """Elements of one instance that a copy of the program has for itself."""
+    return machine.memory[memory].bytes // machine.memory[memory].element.bytes // copies_together(machine, memory, copies)
+
+
 def instances_of(machine: Machine, memory: str, streams: Iterable[int]) -> set[int]:
     """The instances of a memory that are these streams' own."""
     together = streams_together(machine, memory)
@@ -38,18 +48,21 @@ def instances_of(machine: Machine, memory: str, streams: Iterable[int]) -> set[i
 
 
 def shareable(machine: Machine, storage: Storage, copies: Copies) -> dict[str, SharedSlot]:
-    """Every buffer between operations that all of its kernels can have in the same shared memory, without a place yet. Copies of the program must not
-    meet in one instance."""
+    """Every buffer between operations that all of its kernels can have in the same shared memory, without a place yet. A copy of the program
+    has whole instances, or a part of one."""
     found: dict[str, SharedSlot] = {}
     for name, buffer in storage.buffers.items():
         memory = machine.view[buffer.shared].memory if buffer.shared and buffer.segment == "swap" else ""
-        if memory and (copies.times == 1 or copies.streams % streams_together(machine, memory) == 0):
+        together = streams_together(machine, memory) if memory else 1
+        if memory and (copies.times == 1 or copies.streams % together == 0 or together % copies.streams == 0):
             size = view_packing(machine, buffer.shared, buffer.layout, buffer.extents).bytes
             found[name] = SharedSlot(memory, Slot(0, 0), -(-size // machine.memory[memory].element.bytes))
     return found
 
 
-def place_shared(machine: Machine, storage: Storage, candidates: SharedSlots, streams: Mapping[str, int]) -> dict[str, SharedSlot]:
+def place_shared(
+    machine: Machine, storage: Storage, candidates: SharedSlots, streams: Mapping[str, int], copies: Copies = ONE
+) -> dict[str, SharedSlot]:
     """Candidates with places, where all of their streams have one instance of the memory; the largest go to DRAM until the others fit.
 
     streams: by buffer, how many make and read it, the first ones.
@@ -58,7 +71,7 @@ def place_shared(machine: Machine, storage: Storage, candidates: SharedSlots, st
     for memory in dict.fromkeys(slot.memory for slot in candidates.values()):
         mine = {name: slot for name, slot in candidates.items() if slot.memory == memory}
         left = {name: slot for name, slot in mine.items() if len(instances_of(machine, memory, range(streams[name]))) == 1}
-        room = machine.memory[memory].bytes // machine.memory[memory].element.bytes
+        room = room_of_copy(machine, memory, copies)
         while left:
             lives = {name: (storage.buffers[name].first, storage.buffers[name].last) for name in left}
             offsets, top = share_room({name: Need(slot.size, *lives[name]) for name, slot in left.items()}, 1)
