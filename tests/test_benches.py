@@ -53,7 +53,7 @@ def test_every_bench_tells_how_it_is_called(name: str, capsys: pytest.CaptureFix
 SMALL_RUNS = {
     "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000", "whole_model": "vta digits made",
     "emulate_command": "made 1", "house": "", "quantiser": "--small", "all": "emulation --small --folder made",
-    "mutants": "--targets stcp920 --count 4 --kernels 1",
+    "mutants": "--targets stcp920 --count 2 --kernels 1",
     "search": "--model digits --target vta --folder made --effort 0,3",
     "graphturbo": "--model digits --ways 2x1 --folder made",
 }  # fmt: skip

@@ -16,7 +16,7 @@ from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.c_library import c_library
 from toolchain.spec.errors import UserError
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g", "-fPIC", "-fvisibility=hidden")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O0", "-g", "-fPIC", "-fvisibility=hidden")
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 needs_cpp = pytest.mark.skipif(shutil.which("c++") is None or shutil.which("cc") is None, reason="no C++ compiler on this machine")
 USER = """
