@@ -8,7 +8,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolchain.schedule.backend import Backend
+    from toolchain.schedule.regions.region import Region
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-m", "toolchain.cli")
@@ -44,6 +48,19 @@ def home_of(folder: Path, model: str, machine: str, *more: str, stage: str = "bu
     with chdir(folder):  # folders are named by paths from there
         job = make_plan({"target": machine, "model": model, **dict(word.split("=", 1) for word in more)}).jobs[0]
         return folder / job.home(stage)
+
+
+def regions_on(folder: Path, model: str, machine: str) -> "list[tuple[Backend, Region]]":
+    """The regions of a network's graph that the machine computes with instructions, made in `folder` without a schedule."""
+    from toolchain.schedule.regions.region import Region
+    from toolchain.tasks.actions.program import regions_of
+    from toolchain.tasks.plan import make_plan
+    from toolchain.tasks.work import perform
+
+    plan = make_plan({"target": machine, "model": model}, folder)
+    for name in ("onnx", "calibration", "graph"):
+        perform(plan.steps[0][name], lambda _: None)
+    return [(backend, region) for backend, region in regions_of(plan.jobs[0]).regions if isinstance(region, Region)]
 
 
 def environment(seed: str = "0") -> dict[str, str]:
