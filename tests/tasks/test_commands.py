@@ -97,6 +97,7 @@ def test_doit_cleans_informs_and_helps(tmp_path: Path) -> None:
     assert _doit(tmp_path, "forget", *words).stdout == "there is nothing to forget\n"
     assert "would remove build/vta/digits/graph" in _doit(tmp_path, "clean", "-n", *words).stderr
     assert (tmp_path / "build" / "vta" / "digits" / "graph").is_dir()
+    (tmp_path / "build" / "vta" / "digits" / "studio.html").write_text("")
     assert "removed build/models/digits/onnx" in _doit(tmp_path, "clean", *words).stderr
     assert [path.name for path in (tmp_path / "build").iterdir()] == [".machines"]
 

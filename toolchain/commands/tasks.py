@@ -19,14 +19,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def clean(arguments: argparse.Namespace) -> None:
     """Removes all that the tasks made. Raises as `run`, and E0005."""
-    from toolchain.tasks.actions.paths import studio_file
     from toolchain.tasks.folders import clean_plan
 
-    plan, verb = make_plan(given(arguments)), "would remove" if arguments.dry_run else "removed"
-    pages = [page for page in map(studio_file, plan.jobs) if page.is_file()]
-    for page in pages if not arguments.dry_run else ():
-        page.unlink()
-    for path in (*pages, *clean_plan(plan, arguments.dry_run)):
+    verb = "would remove" if arguments.dry_run else "removed"
+    for path in clean_plan(make_plan(given(arguments)), arguments.dry_run):
         print(f"{verb} {path}", file=sys.stderr)
 
 

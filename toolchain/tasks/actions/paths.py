@@ -13,6 +13,7 @@ from toolchain.spec.files import write_atomic
 from toolchain.spec.load import load_text
 from toolchain.spec.model import Machine
 from toolchain.spec.typed_json import Tree
+from toolchain.tasks.folders import STUDIO
 from toolchain.tasks.machines import deployed, deployment_of
 from toolchain.tasks.receipts import Receipt, read_receipt
 from toolchain.tasks.stage import Job
@@ -136,7 +137,7 @@ def report_file(job: Job) -> Path:
 
 def studio_file(job: Job) -> Path:
     """The page of the whole build, which no stage writes."""
-    return job.folder / "studio.html"
+    return job.folder / STUDIO
 
 
 def explain_file(job: Job) -> Path:
