@@ -11,6 +11,8 @@ from onnx import helper
 from bench.in_process import Compiled, Target
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
+from toolchain.runtime.cosim import RecordedRun, Recorder
+from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.backend import Backend
 
 F = np.float32
@@ -92,3 +94,11 @@ def compiled(softmax: bool = False) -> Compiled:
 def pictures(count: int) -> NDArray[Any]:
     """Samples [count, 1, 3, 12, 10]."""
     return np.random.default_rng(2).normal(size=(count, *SHAPE)).astype(F)
+
+
+def recorded(target: str) -> RecordedRun:
+    """The plain network's run on a machine, on one picture."""
+    recorder = Recorder()
+    open_bundle(plain(target).bundle, list(plain(target).executor.machines.values()), recorder).run({"x": pictures(1)[0]})
+    (run,) = recorder.runs.values()
+    return run

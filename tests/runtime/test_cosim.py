@@ -8,21 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.c_networks import pictures, plain
+from tests.c_networks import recorded
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
 from toolchain.emulator import reference
 from toolchain.isa.decode import decode
-from toolchain.runtime.cosim import RecordedRun, Recorder, read_words, run_files, used_bytes, words_text
-from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.cosim import read_words, run_files, words_text
 from toolchain.spec.errors import Source, UserError
-
-
-def recorded(target: str) -> RecordedRun:
-    recorder = Recorder()
-    open_bundle(plain(target).bundle, list(plain(target).executor.machines.values()), recorder).run({"x": pictures(1)[0]})
-    (run,) = recorder.runs.values()
-    return run
 
 
 @given(st.binary(min_size=1, max_size=70), st.sampled_from([1, 2, 4, 8, 16]))
@@ -83,4 +75,4 @@ def test_the_files_are_all_that_a_run_needs(target: str) -> None:
 
 def test_every_segment_lies_in_the_memory_that_is_written() -> None:
     run = recorded("vta")
-    assert used_bytes(run.image.map) == len(run.before) == max(s.address + s.bytes for s in run.image.map.segments.values())
+    assert run.image.map.bytes == len(run.before) == max(s.address + s.bytes for s in run.image.map.segments.values())

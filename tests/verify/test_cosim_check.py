@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.runtime.test_cosim import recorded
+from tests.c_networks import recorded
 from toolchain.runtime.cosim import RecordedRun
 from toolchain.verify.cosim_check import compare_memory
 

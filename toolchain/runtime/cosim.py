@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.abi.dram_map import DramMap
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import Engine
 from toolchain.isa.program import Ints, Program
@@ -48,7 +47,7 @@ class Recorder:
         return replace(loaded, engine=self._recording(image, loaded.engine))
 
     def _recording(self, image: Image, engine: Engine) -> Engine:
-        end, registers = used_bytes(image.map), image.map.registers
+        end, registers = image.map.bytes, image.map.registers
 
         def run(program: Program, state: State, order: Ints) -> None:
             memory = state.memories[image.map.memory][0]
@@ -58,12 +57,6 @@ class Recorder:
             self.runs.setdefault(image.name, RecordedRun(image, before, memory[:end].copy(), held))
 
         return run
-
-
-def used_bytes(held: DramMap) -> int:
-    """Bytes of DRAM up to the end of the last segment, rooms of all copies counted."""
-    ends = [last.address + last.bytes for segment in held.segments.values() for last in (segment, segment.room(held.rooms - 1)) if not last.memory]
-    return max(ends, default=0)
 
 
 def run_files(run: RecordedRun, word_bytes: int) -> dict[str, bytes]:
@@ -81,7 +74,7 @@ def run_files(run: RecordedRun, word_bytes: int) -> dict[str, bytes]:
 
 
 def _index(run: RecordedRun, word_bytes: int) -> Mapping[str, Any]:
-    """What the other files hold, for a test bench to read."""
+    """An index of the other files, for a test bench to read."""
     machine, held = run.image.program.machine, run.image.map
     streams = [
         {"file": f"{run.image.name}.stream{number}", "bytes": len(data), "word_bits": 8 * machine.encoding.unit_bytes}

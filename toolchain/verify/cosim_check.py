@@ -52,8 +52,7 @@ def _earliest(run: RecordedRun, wrong: Ints) -> tuple[int, str]:
     state = held.state(program.machine, {})
     state.memories[held.memory][0, : len(run.before)] = run.before
     checked = check_program(program, state)
-    rank = np.empty(len(program), np.int64)
-    rank[checked.order] = np.arange(len(program))
+    rank = np.argsort(checked.order)
     starts = wrong[np.flatnonzero(np.diff(wrong, prepend=-2) > 1)][:STRETCHES].tolist()
     writers = [(writer, address) for address in starts if (writer := _writer(held, checked.footprints, rank, address)) is not None]
     if not writers:
