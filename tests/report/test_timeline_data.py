@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.report.networks import cases
-from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
 from toolchain.report.timeline_data import Legend, packed, page_data, region_legend
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline
 from toolchain.verify.built import program_of_build
 
 
@@ -26,8 +25,7 @@ def unpacked(column: dict[str, str]) -> NDArray[Any]:
 def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Timeline, Legend]:
     built = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"].built
     tested = program_of_build(built, region_calls(built.partitioned)[0])
-    ready = prepare_program(tested.program, tested.state({}))
-    return time_program(tested.program, ready.footprints, ready.provenance, ready.tokens), region_legend(tested)
+    return tested.timeline, region_legend(tested)
 
 
 @given(st.lists(st.integers(-(1 << 31), (1 << 31) - 1)))

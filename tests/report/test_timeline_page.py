@@ -11,11 +11,10 @@ import pytest
 
 from tests.report.networks import cases
 from tests.timing.test_trace import small
-from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
 from toolchain.report.timeline_data import Legend, Node, page_data, region_legend
 from toolchain.report.timeline_page import timeline_page, write_timeline_page
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import program_of_build
 
@@ -39,8 +38,7 @@ class Tags(HTMLParser):
 def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Timeline, Legend]:
     built = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"].built
     tested = program_of_build(built, region_calls(built.partitioned)[0])
-    ready = prepare_program(tested.program, tested.state({}))
-    return time_program(tested.program, ready.footprints, ready.provenance, ready.tokens), region_legend(tested)
+    return tested.timeline, region_legend(tested)
 
 
 def shown(path: Path, hash_part: str = "") -> str:

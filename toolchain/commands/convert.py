@@ -93,13 +93,9 @@ def export_c(arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
         write_atomic(folder / name, data)
-    if library:
-        sources = " ".join(sorted(name for name in files if name.endswith(".c")))
-        flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"
-        print(f"{folder}: {len(files)} files; cc {flags} {sources} -lm -o lib{library.name}.so")
-        return
-    sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c") and name != "program.c")])
-    print(f"{folder}: {len(files)} files; cc -std=c99 -O3 {sources} -lm -o model")
+    sources = " ".join(sorted((name for name in files if name.endswith(".c")), key=lambda name: (name != "program.c", name)))
+    flags, made = ("-O3", "model") if library is None else ("-O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared", f"lib{library.name}.so")
+    print(f"{folder}: {len(files)} files; cc -std=c99 {flags} {sources} -lm -o {made}")
 
 
 def export_elf(arguments: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import GraphRegion
 from toolchain.graph.work import node_macs
 from toolchain.isa.footprint.footprints import Footprints, granules
@@ -17,7 +16,7 @@ from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.placement.tensor_values import tensor_packing
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline
 from toolchain.timing.usage import Basis, assumed_params, summarise
 from toolchain.verify.built import ProgramUnderTest
 
@@ -81,13 +80,12 @@ class RegionUse:
 
 def use_region(tested: ProgramUnderTest) -> RegionUse:
     """Times the program. Raises UserError E0501 for one that deadlocks."""
-    checked = prepare_program(tested.program, tested.state({}))
-    timeline = time_program(tested.program, checked.footprints, checked.provenance, checked.tokens)
+    timeline = tested.timeline
     found = summarise(timeline)
     images = tested.map.rooms * next(iter(tested.region.tensors.values())).batch
     return RegionUse(
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
-        tuple(_operations(tested, timeline)), tuple(_memories(checked.footprints)), found.constants,
+        tuple(_operations(tested, timeline)), tuple(_memories(timeline.footprints)), found.constants,
         len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
         *unshown_values(tested.program), available=tested.program.machine.streams, copies=tested.map.rooms,
     )  # fmt: skip

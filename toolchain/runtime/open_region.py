@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.compile import load_library
 from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.session import Session, open_session, run_session
@@ -29,7 +28,7 @@ from toolchain.runtime.transfers import Value, array_of, buffer_of, join_images,
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
-from toolchain.timing.simulate import time_program
+from toolchain.timing.simulate import time_state
 
 Tensors = dict[str, Value]
 
@@ -298,8 +297,7 @@ def _open_program(stored: Stored, device: Device, retimed: bool) -> Opened:
 
 def cycles_of(image: Image) -> float:
     """By the cycle model; for a bundle whose cycles were counted with other timing."""
-    ready = prepare_program(image.program, image.map.state(image.program.machine, image.constants))
-    return time_program(image.program, ready.footprints, ready.provenance, ready.tokens).cycles
+    return time_state(image.program, image.map.state(image.program.machine, image.constants)).cycles
 
 
 def _open_c(stored: Stored, device: Device, retimed: bool) -> Opened:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.state import State
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
@@ -18,7 +17,7 @@ from toolchain.schedule.tiling.ring import Ring, find_rings
 from toolchain.schedule.tiling.rotation import Rotation
 from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.model import Machine
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline, time_state
 
 Dealt = tuple[int, PlacedStep]
 """A step and the stream that runs it."""
@@ -110,8 +109,7 @@ def time_emitted(machine: Machine, placed: PlacedRegion, emitted: Emitted) -> Ti
     """The times of a program that `write_program` wrote; its hazards are not looked for."""
     if emitted.timeline is not None:
         return emitted.timeline
-    checked = prepare_program(emitted.program, state_before(machine, placed))
-    return time_program(emitted.program, checked.footprints, checked.provenance, checked.tokens)
+    return time_state(emitted.program, state_before(machine, placed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
-from toolchain.timing.simulate import time_program
+from toolchain.timing.simulate import time_state
 
 Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...]]
 
@@ -62,5 +62,4 @@ def _is_apart(problem: Problem, tiling: Tiling) -> bool:
 def _cycles(problem: Problem, tiling: Tiling) -> float:
     """Exactly, of the operation alone."""
     compiled = emit_alone(problem, tiling, pack_tensors(problem))
-    checked = prepare_program(compiled.program, compiled.state())
-    return time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens).cycles
+    return time_state(compiled.program, compiled.state()).cycles

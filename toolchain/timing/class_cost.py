@@ -82,6 +82,12 @@ def timing_class(machine: Machine, instruction: Instruction) -> TimingClass:
     return next(c for c in machine.timing.classes if c.name == instruction.timing)
 
 
+def _expressions(machine: Machine, instruction: Instruction) -> tuple[Expr, ...]:
+    """All of the class that an instruction names."""
+    timing = timing_class(machine, instruction)
+    return timing.cycles, timing.setup, timing.latency, *(t.bytes for t in timing.transfers)
+
+
 def _work(machine: Machine, resource: str, moved: Value) -> Value:
     """Cycles that a transfer takes alone."""
     found: Resource = next(r for r in machine.timing.resources if r.name == resource)
@@ -161,7 +167,6 @@ def _turns_of(nest: Nest) -> _Turns:
 
 def timing_fields(machine: Machine, instruction: Instruction) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """The fields that an instruction's cost depends on, and (register, field) of those taken from latched instructions."""
-    timing = timing_class(machine, instruction)
     own, latched = set[str](), set[tuple[str, str]]()
 
     def field(name: str) -> Value:
@@ -173,7 +178,7 @@ def timing_fields(machine: Machine, instruction: Instruction) -> tuple[frozenset
         return 1
 
     everything = Fields(1, field, register)
-    for expr in (timing.cycles, timing.setup, timing.latency, *(t.bytes for t in timing.transfers)):
+    for expr in _expressions(machine, instruction):
         _mentioned(machine, instruction, expr, everything)
     return frozenset(own), frozenset(latched)
 
@@ -213,8 +218,7 @@ def _mentioned(machine: Machine, instruction: Instruction, expr: Expr, fields: F
 
 def require_counted(machine: Machine, instruction: Instruction) -> None:
     """Raises UserError E1002 where the class asks for bytes that the instruction's fields alone do not count, as a kernel's costs need them."""
-    timing = timing_class(machine, instruction)
-    for expr in (timing.cycles, timing.setup, timing.latency, *(t.bytes for t in timing.transfers)):
+    for expr in _expressions(machine, instruction):
         for part in walk(expr):
             match part:
                 case Call(function=Name(id=("reads" | "writes") as kind), args=(Name(id=memory),)):

@@ -36,7 +36,7 @@ class Lives:
 
 
 def lives_of(timeline: Timeline) -> Iterator[tuple[Memory, Lives]]:
-    """Those of each on-chip memory that the program touches."""
+    """Lives in each on-chip memory that the program touches."""
     prints, machine = timeline.footprints, timeline.program.machine
     for number, memory in enumerate(machine.memories):
         runs = prints.runs.take(prints.runs.memory == number)

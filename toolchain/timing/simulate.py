@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.compile import load_library
+from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program, QueueTable, program_queues
@@ -44,6 +46,15 @@ class Timeline:
     @property
     def milliseconds(self) -> float:
         return self.cycles / self.program.machine.timing.clock_khz
+
+
+def time_state(program: Program, state: State) -> Timeline:
+    """The times of a program that begins in a state; its hazards are not looked for.
+
+    Raises UserError E0501 for a deadlock, and as `time_program`.
+    """
+    ready = prepare_program(program, state)
+    return time_program(program, ready.footprints, ready.provenance, ready.tokens)
 
 
 def time_program(program: Program, footprints: Footprints, provenance: Provenance, tokens: SyncTokens | None = None) -> Timeline:

@@ -32,6 +32,7 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
+from toolchain.timing.simulate import Timeline, time_state
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class ProgramUnderTest:
         found = np.full(len(self.program), len(self.program))
         found[self.order] = np.arange(len(self.order))
         return found
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """Its times, made once. Raises UserError E0501 for a deadlock."""
+        return time_state(self.program, self.state())
 
     @property
     def rooms(self) -> "tuple[ProgramUnderTest, ...]":

@@ -23,7 +23,7 @@ def covers(found: Rectangles, lives: Lives, number: int) -> bool:
 @pytest.mark.parametrize("most", [1 << 20, 0])
 def test_every_life_is_in_a_rectangle(region: StudioRegion, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolchain.report.studio.memory_map.MOST", most)
-    maps = list(memory_maps(region.tested, region.timeline))
+    maps = list(memory_maps(region.tested))
     assert maps
     for found, (memory, lives) in zip(maps, lives_of(region.timeline), strict=True):
         assert found.memory == memory.name
@@ -33,14 +33,14 @@ def test_every_life_is_in_a_rectangle(region: StudioRegion, most: int, monkeypat
 
 def test_a_rectangle_has_the_operation_of_its_writer(region: StudioRegion) -> None:
     names = [bound.operation.name for bound in region.tested.region.operations]
-    for found in memory_maps(region.tested, region.timeline):
+    for found in memory_maps(region.tested):
         for operation, name in zip(found.operation.tolist(), found.name.tolist(), strict=True):
             text = str(found.names[int(name)])
             assert text.startswith(f"{names[operation]}: ") if operation >= 0 else text in ("", "there before the program")
 
 
 def test_data_is_in_the_order_of_time(region: StudioRegion) -> None:
-    for found in memory_maps(region.tested, region.timeline):
+    for found in memory_maps(region.tested):
         columns = {name: unpacked(column) for name, column in map_data(found)["columns"].items()}
         assert (np.diff(columns["begin"]) >= 0).all()
         drawn = sorted(zip(columns["begin"], columns["stop"], columns["low"], columns["high"], columns["name"], strict=True))

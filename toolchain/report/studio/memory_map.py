@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from toolchain.isa.program import Ints
 from toolchain.report.timeline_data import DIGITS, packed
 from toolchain.spec.model import Memory
 from toolchain.timing.lives import Lives, lives_of
-from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import Times
 from toolchain.verify.built import ProgramUnderTest
 
@@ -34,47 +33,47 @@ class Rectangles:
     names: tuple[str, ...]
 
 
-def memory_maps(tested: ProgramUnderTest, timeline: Timeline) -> Iterator[Rectangles]:
+def memory_maps(tested: ProgramUnderTest) -> Iterator[Rectangles]:
     """One for each on-chip memory that the program touches."""
-    names, place = _names(tested)
-    for memory, life in lives_of(timeline):
-        yield _merged(memory, life, tested, names, place)
+    named = _named(tested)
+    for memory, lives in lives_of(tested.timeline):
+        yield _merged(memory, lives, tested, named)
 
 
-def _names(tested: ProgramUnderTest) -> tuple[tuple[str, ...], Ints]:
-    """`tensor (place of operation)` of each pair of operation and step, and its index for each instruction, -1 for none."""
-    origins, operations = tested.origins, tested.region.operations
-    pair = np.where((origins.operation >= 0) & (origins.step >= 0), origins.operation * max(len(origins.steps), 1) + origins.step, -1)
-    found, place = np.unique(pair, return_inverse=True)
-    texts: list[str] = []
-    numbers: list[int] = found.tolist()
-    for number in numbers:
-        operation, step = divmod(number, max(len(origins.steps), 1))
-        if number < 0:
-            texts.append("")
-            continue
-        bound, name = operations[operation], origins.steps[step]
-        tensor = bound.tensors.get(name.place, "")
-        texts.append(f"{bound.operation.name}: {name.kind} {name.place}" + (f" ({tensor})" if tensor else ""))
-    return tuple(texts), place.astype(np.int64)
+class _Named(NamedTuple):
+    """names: `operation: step place (tensor)` of each pair of operation and step that an instruction has, empty for none, and one more for data that
+    no instruction wrote. operation: of each name, -1 for none. of: the name of each instruction."""
+
+    names: tuple[str, ...]
+    operation: Ints
+    of: Ints
 
 
-def _merged(memory: Memory, lives: Lives, tested: ProgramUnderTest, names: tuple[str, ...], place: Ints) -> Rectangles:
+def _named(tested: ProgramUnderTest) -> _Named:
+    origins, count = tested.origins, max(len(tested.origins.steps), 1)
+    pair = np.where((origins.operation >= 0) & (origins.step >= 0), origins.operation * count + origins.step, -1)
+    found, of = np.unique(pair, return_inverse=True)
+    operation = np.append(np.where(found < 0, -1, found // count), -1)
+    names = [_name(tested, *divmod(number, count)) if number >= 0 else "" for number in found.tolist()]
+    return _Named((*names, "there before the program"), operation, of.astype(np.int64))
+
+
+def _name(tested: ProgramUnderTest, operation: int, step: int) -> str:
+    bound, name = tested.region.operations[operation], tested.origins.steps[step]
+    tensor = bound.tensors.get(name.place, "")
+    return f"{bound.operation.name}: {name.kind} {name.place}" + (f" ({tensor})" if tensor else "")
+
+
+def _merged(memory: Memory, lives: Lives, tested: ProgramUnderTest, named: _Named) -> Rectangles:
     """Neighbouring addresses that one step of one operation writes are one rectangle."""
     known = lives.writer >= 0
-    name = np.where(known, place[lives.writer], len(names))
+    name = np.where(known, named.of[lives.writer], len(named.names) - 1)
     instance = np.where(known, tested.origins.instance[lives.writer], -1) + 1
     found = _joined(lives, name, name * (int(instance.max(initial=0)) + 1) + instance)
     if len(found[0]) > MOST:
         found = _joined(lives, name, name)
     begin, stop, low, high, name = found
-    operation = np.array([*(_operation(tested, text, number, place) for number, text in enumerate(names)), -1])
-    return Rectangles(memory.name, lives.capacity, begin, stop, low, high, operation[name], name, (*names, "there before the program"))
-
-
-def _operation(tested: ProgramUnderTest, name: str, number: int, place: Ints) -> int:
-    """The operation of all instructions with this name."""
-    return int(tested.origins.operation[int(np.argmax(place == number))]) if name else -1
+    return Rectangles(memory.name, lives.capacity, begin, stop, low, high, named.operation[name], name, named.names)
 
 
 def _joined(lives: Lives, name: Ints, key: Ints) -> tuple[Times, Times, Ints, Ints, Ints]:

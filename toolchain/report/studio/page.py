@@ -75,7 +75,7 @@ def group_numbers(regions: Sequence[StudioRegion]) -> dict[Key, int]:
 
 
 def _operations(graph: GraphPicture, summary: Summary, regions: Sequence[StudioRegion]) -> dict[str, dict[str, Any]]:
-    """What a reader is told of each operation, by its link: its region, its index there, and facts by name."""
+    """Facts for a reader of each operation, by its link: its region, its index there, and facts by name."""
     uses = {(region.region, use.operation): use for region in summary.regions for use in region.operations}
     costs = {row.name: row for row in summary.costs.rows}
     scheduled = dict(_scheduled(regions))

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolchain.analysis.checks import prepare_program
 from toolchain.graph.regions import region_calls
 from toolchain.report.studio.memory_map import map_data, memory_maps
 from toolchain.report.timeline_data import page_data, region_legend
 from toolchain.schedule.form.schedule import Group, Schedule, ScheduledOperation
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline
 from toolchain.verify.built import Built, ProgramUnderTest, bundled_schedule, program_of_build
 
 MOST_LISTED = 40_000
@@ -22,7 +21,6 @@ class StudioRegion:
     one that the schedule is of, empty where there was no search."""
 
     tested: ProgramUnderTest
-    timeline: Timeline
     schedule: Schedule
     search: tuple[tuple[str, float | None], ...] = ()
     taken: str = ""
@@ -31,28 +29,30 @@ class StudioRegion:
     def name(self) -> str:
         return self.tested.region.name
 
+    @property
+    def timeline(self) -> Timeline:
+        return self.tested.timeline
+
 
 def studio_regions(built: Built, records: Mapping[str, Mapping[str, Any]]) -> Iterator[StudioRegion]:
     """Regions with instructions. records: of the searches, by region. Raises UserError of a bundle that is damaged."""
     programs = {program.name: program for program in built.bundle.manifest.regions}
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
-        ready = prepare_program(tested.program, tested.state({}))
-        timeline = time_program(tested.program, ready.footprints, ready.provenance, ready.tokens)
         record = records.get(tested.region.name, {})
         tried = tuple((str(each["candidate"]), each["tuned"]) for each in record.get("candidates", ()))
         schedule = bundled_schedule(built.bundle, programs[tested.region.name], built.place)
-        yield StudioRegion(tested, timeline, schedule, tried, str(record.get("taken", "")))
+        yield StudioRegion(tested, schedule, tried, str(record.get("taken", "")))
 
 
 def regions_data(regions: Sequence[StudioRegion]) -> list[dict[str, Any]]:
-    """What the page's script reads of each region: its timeline, its memories over time, the bytes of each instruction."""
+    """Each region for the page's script: its timeline, its memories over time, the bytes of each instruction."""
     room, found = MOST_LISTED, list[dict[str, Any]]()
     for region in regions:
         size = len(region.timeline.program)
         listed, room = size <= room, room - size
         data = page_data(region.name, region.timeline, region_legend(region.tested), MOST_LISTED if listed else -1)
-        data["maps"] = [map_data(each) for each in memory_maps(region.tested, region.timeline)]
+        data["maps"] = [map_data(each) for each in memory_maps(region.tested)]
         found.append(data | ({"hex": _hex(region.timeline)} if listed else {}))
     return found
 

@@ -97,7 +97,7 @@ class Prices:
             return None
 
     def _planner(self, part: Region) -> Planner:
-        """Of a part in the region's order."""
+        """A planner of a part, in the region's order."""
         return replace(self.space, region=part).planner(Draft(tuple(range(len(part.operations)))))
 
     def _facts(self, members: Sequence[int], part: Region) -> Key:

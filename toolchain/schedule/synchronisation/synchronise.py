@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
@@ -24,7 +23,7 @@ from toolchain.schedule.synchronisation.plan_clock import Durations, durations
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.schedule.synchronisation.turns import find_turns, placed_turns
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline, time_state
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ def synchronise(program: Program, state: State, moving: bool = False) -> Synchro
     tried = [moved] if limited or moved is plain else [plain, moved]
     tried += [] if turns is None else [plain.reordered(found, work, turns)]
     done = [each.synchronised(found) for each in tried]
-    return min((replace(each, timeline=_timed(each.program, state)) for each in done), key=_cycles) if len(done) > 1 else done[0]
+    return min((replace(each, timeline=time_state(each.program, state)) for each in done), key=_cycles) if len(done) > 1 else done[0]
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,6 @@ def _ordered(plain: Program, state: State, clocked: bool) -> tuple[_Ordered, Foo
     prints = footprints(plain, state, order, provenance)
     taken = durations(plain, prints, provenance) if clocked else None
     return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
-
-
-def _timed(program: Program, state: State) -> Timeline:
-    checked = prepare_program(program, state)
-    return time_program(program, checked.footprints, checked.provenance, checked.tokens)
 
 
 def _cycles(done: Synchronised) -> float:

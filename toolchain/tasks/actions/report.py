@@ -107,23 +107,19 @@ def _tiled(built: Built) -> list[str]:
 
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
     """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
-    from toolchain.analysis.checks import prepare_program
     from toolchain.report.timeline_data import region_legend
     from toolchain.report.timeline_page import write_timeline_page
-    from toolchain.timing.simulate import time_program
     from toolchain.timing.trace import write_trace
     from toolchain.verify.built import program_of_build
 
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
-        ready = prepare_program(tested.program, tested.state({}))
-        timeline = time_program(tested.program, ready.footprints, ready.provenance, ready.tokens)
         trace, page = (report_file(job).parent / f"{tested.region.name}{end}" for end in (".trace.json", ".timeline.html"))
-        write_trace(timeline, trace)
+        write_trace(tested.timeline, trace)
         yield trace
         if job.variables.html:
             title = f"{built.bundle.manifest.model} on {tested.program.machine.label}, {tested.region.name}"
-            write_timeline_page(page, title, timeline, region_legend(tested))
+            write_timeline_page(page, title, tested.timeline, region_legend(tested))
             yield page
 
 
