@@ -82,6 +82,7 @@ def parser() -> argparse.ArgumentParser:
     _target_commands(commands.add_parser("target", help="list, show, check and compare machines; write their manuals"))
     _operation_commands(commands.add_parser("operation", help="list, show and check what can be computed"))
     _kernel_commands(commands.add_parser("kernel", help="check a machine's kernels"))
+    _model_commands(commands.add_parser("model", help="check a network's file"))
     _translations(commands.add_parser("asm", help="assemble a program"), commands.add_parser("disasm", help="disassemble a program"))
     check = _inputs(_program(commands.add_parser("check", help="find races, deadlocks and bad addresses without running")))
     check.set_defaults(run="emulate:check")
@@ -101,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
     _cosim(commands.add_parser("cosim", help="a built program for a test bench of hardware, and what hardware left beside the emulator"))
+    _mcp(commands.add_parser("mcp", help="serve commands as tools to a client of the Model Context Protocol, on standard input and output"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="help:print_script")
@@ -150,6 +152,14 @@ def _kernel_commands(kernel: argparse.ArgumentParser) -> None:
     check.add_argument("--shapes", metavar="N", type=int, default=6, help="random shapes of each kernel (6)")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
     check.set_defaults(run="describe:check_kernels")
+
+
+def _model_commands(model: argparse.ArgumentParser) -> None:
+    actions = model.add_subparsers(dest="action", required=True, metavar="ACTION")
+    check = actions.add_parser("check", help="a model's file, the file that it names, and the shapes of the graph")
+    check.add_argument("model", metavar="MODEL", help="name of a model, or the path of an .onnx or .yaml file")
+    check.add_argument("--dim", metavar="NAME:SIZE", action="append", default=[], help="size of a dimension that the ONNX file leaves open")
+    check.set_defaults(run="model:check_model")
 
 
 def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -278,6 +288,13 @@ def _cosim(cosim: argparse.ArgumentParser) -> None:
         action.add_argument(
             "--input", metavar="FILE.npz", help="samples by the names of the model's inputs, of which the first runs; left out: drawn"
         )
+
+
+def _mcp(mcp: argparse.ArgumentParser) -> None:
+    mcp.add_argument("--folder", default=".", help="where machines, models and builds are; no path that a client gives leads out of it (.)")
+    mcp.add_argument("--allow-build", action="store_true", help="let clients build, into build/ of that folder; without it nothing there is written")
+    mcp.add_argument("--deadline", metavar="SECONDS", type=int, default=600, help="of each command (600)")
+    mcp.set_defaults(run="mcp:serve")
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -46,10 +46,10 @@ def show_target(arguments: argparse.Namespace) -> None:
 
 def check_target(arguments: argparse.Namespace) -> None:
     """Errors are raised while loading; here it says that there are none, and lists the assumptions."""
+    machine = machine_of(arguments)  # before the compiler is imported, so that a file with errors is answered at once
     from toolchain.schedule.check_conventions import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 
-    machine = machine_of(arguments)
     found = check_conventions(machine)
     print(f"{machine.name}: {len(machine.instructions)} instructions, {len(machine.memories)} memories, {len(machine.units)} units: no errors")
     if found.kernels:
