@@ -260,6 +260,7 @@ def _export(export: argparse.ArgumentParser) -> None:
     program.add_argument("bundle", metavar="MODEL.bundle")
     program.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where program.c and its parts go")
     program.add_argument("--library", action="store_true", help="a library with open, run and close in place of a program")
+    program.add_argument("--embed", action="store_true", help="with --library: the bundle as an array in a source file, so that open needs none")
     program.set_defaults(run="convert:export_c")
     whole = forms.add_parser("elf", help="the same with the machine's code and the parameters in one ELF file")
     whole.add_argument("bundle", metavar="MODEL.bundle")

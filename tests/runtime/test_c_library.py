@@ -52,11 +52,11 @@ int main(int, char **words)
 """
 
 
-def _exported(built: Compiled, folder: Path) -> str:
+def _exported(built: Compiled, folder: Path, *words: str) -> str:
     """Writes bundle and library; the library's name."""
     folder.mkdir()
     write_bundle(folder / "model.bundle", built.bundle)
-    assert main(["export", "c", "--library", str(folder / "model.bundle"), "-o", str(folder / "c")]) == 0
+    assert main(["export", "c", "--library", *words, str(folder / "model.bundle"), "-o", str(folder / "c")]) == 0
     return c_library(built.bundle, built.executor.machines).name
 
 
@@ -108,6 +108,33 @@ def test_two_models_in_one_python_process(tmp_path: Path) -> None:
     assert [each.tobytes() for each in made] == [run["y"].tobytes(), run["y2"].tobytes()]
     for library, name, model in found.values():
         library[f"{name}_close"](model)
+
+
+@needs_compiler
+def test_a_library_with_its_bundle_inside_needs_no_file(tmp_path: Path) -> None:
+    name = _exported(compiled(), tmp_path / "kinds", "--embed")
+    library, model, samples, y = _shared(tmp_path / "kinds", name), ctypes.c_void_p(), pictures(3), np.zeros((3, 5), np.float32)
+    (tmp_path / "kinds" / "model.bundle").unlink()
+    assert library[f"{name}_open"](ctypes.byref(model)) == 0
+    assert library[f"{name}_run"](model, ctypes.c_size_t(3), samples.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p)) == 0
+    library[f"{name}_close"](model)
+    assert y.tobytes() == compiled().executor.run({"x": samples[:, 0]}).outputs["y"].tobytes()
+    assert _text(library, name, library[f"{name}_open"](None)) == "an argument is NULL"
+    assert not hasattr(library, f"{name}_bundle")
+
+
+def test_the_array_is_the_bundle(tmp_path: Path) -> None:
+    name = _exported(compiled(), tmp_path / "kinds", "--embed")
+    text, data = (tmp_path / "kinds" / "c" / f"{name}_bundle.c").read_text(), (tmp_path / "kinds" / "model.bundle").read_bytes()
+    assert bytes(map(int, text.partition("= {")[2].partition("}")[0].split(","))) == data
+    assert f"{name}_bundle.c" in (tmp_path / "kinds" / "c" / "CMakeLists.txt").read_text()
+
+
+def test_only_a_library_has_its_bundle_inside(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "c", "--embed", "model.bundle", "-o", "c"]) == 1
+    assert (
+        capsys.readouterr().err == "E0002 --embed is for a library; add --library; `tilewright export elf` makes a program with its bundle inside\n"
+    )
 
 
 @needs_compiler

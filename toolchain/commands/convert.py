@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import machine_of, sign
+from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:
@@ -80,15 +81,20 @@ def _light(proto: "onnx.ModelProto") -> bytes | None:
 
 
 def export_c(arguments: argparse.Namespace) -> None:
-    """Writes the program's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program."""
+    """Writes the program's files.
+
+    Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0002 for --embed without --library.
+    """
     from toolchain.runtime.bundle import bundle_machines, read_bundle
     from toolchain.runtime.c_library import c_library
     from toolchain.runtime.stand_alone import stand_alone
 
+    if arguments.embed and not arguments.library:
+        raise fail("E0002", "--embed is for a library", hint="add --library; `tilewright export elf` makes a program with its bundle inside")
     path, folder = Path(arguments.bundle), Path(arguments.output)
     bundle = read_bundle(path)
     machines = bundle_machines(bundle.manifest.targets, str(path))
-    library = c_library(bundle, machines, str(path)) if arguments.library else None
+    library = c_library(bundle, machines, str(path), path.read_bytes() if arguments.embed else b"") if arguments.library else None
     files = library.files if library else stand_alone(bundle, machines, str(path))
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

@@ -30,8 +30,13 @@ class CLibrary:
     files: Mapping[str, bytes]
 
 
-def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -> CLibrary:
-    """The same bytes for the same bundle. place: for messages.
+LINE_BYTES = 32
+"""Of the array, in a line of its source."""
+
+
+def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", embedded: bytes = b"") -> CLibrary:
+    """The same bytes for the same bundle. place: for messages. embedded: the bundle's file, which becomes an array of the library; none: whoever
+    opens a model gives it.
 
     Raises UserError E1114 as `stand_alone` does, and for a region that runs on a device.
     """
@@ -42,14 +47,23 @@ def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") 
     inputs, outputs = _ports(writer, bundle.manifest.inputs, "in"), _ports(writer, bundle.manifest.outputs, "out")
     files = {each: (RUNTIME / each).read_bytes() for each in (HEADER, BUNDLE_SOURCE)} | region_sources(bundle)
     name = _name(bundle.manifest.model, files)
+    files |= {f"{name}_bundle.c": _array(name, embedded)} if embedded else {}
     sources = " ".join(sorted({f"{name}.c", *(each for each in files if each.endswith(".c"))}))
     values = {
         "model": bundle.manifest.model, "name": name, "inputs": inputs, "outputs": outputs, "steps": writer.steps, "sources": sources,
-        "memories": writer.memories(), "tensors": list(writer.tensors.values()), "rounded": ROUNDED[writer.rounding],
+        "memories": writer.memories(), "tensors": list(writer.tensors.values()), "rounded": ROUNDED[writer.rounding], "embedded": len(embedded),
         "manifest": digest(manifest_text(bundle).encode()),
     }  # fmt: skip
     made = {f"{name}.h": "library.h.j2", f"{name}.c": "library.c.j2", "CMakeLists.txt": "CMakeLists.txt.j2", f"{name}.pc.in": "library.pc.in.j2"}
     return CLibrary(name, files | {file: render("c99", template, **values).encode() for file, template in made.items()})
+
+
+def _array(name: str, data: bytes) -> bytes:
+    """A source file with the bytes in decimal, which is shorter than hexadecimal."""
+    numbers = [str(byte) for byte in range(256)]
+    rows = ",\n".join(",".join(numbers[byte] for byte in data[k : k + LINE_BYTES]) for k in range(0, len(data), LINE_BYTES))
+    declared = f"const unsigned char {name}_bundle[{len(data)}]"
+    return f"/* The bundle, byte for byte. */\nextern {declared};\n{declared} = {{\n{rows}\n}};\n".encode()
 
 
 def _ports(writer: ProgramWriter, entries: Sequence[Interface], direction: str) -> list[_Port]:
@@ -66,7 +80,7 @@ def _name(model: str, files: Mapping[str, bytes]) -> str:
     """A word that no other file has for a name."""
     word = _word(model)
     name = word if word[:1].isalpha() else f"model_{word}"
-    return f"{name}_model" if {f"{name}.c", f"{name}.h"} & set(files) else name
+    return f"{name}_model" if {f"{name}.c", f"{name}.h", f"{name}_bundle.c"} & set(files) else name
 
 
 def _word(text: str) -> str:
