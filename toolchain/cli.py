@@ -121,6 +121,7 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     show.add_argument("--assumptions", action="store_true", help="only what the description assumes")
     show.set_defaults(run="describe:show_target")
     check = _machine(actions.add_parser("check", help="every check of a machine file, its kernels and their templates"))
+    check.add_argument("--strict", action="store_true", help="also that each parameter, memory, instruction and field has a description")
     check.set_defaults(run="describe:check_target")
     diff = actions.add_parser("diff", help="what differs between two machines or configurations")
     diff.add_argument("first", metavar="MACHINE", help=MACHINE)

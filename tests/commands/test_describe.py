@@ -1,10 +1,21 @@
 """`tilewright operation`: lists, shows and checks."""
 
+from pathlib import Path
+
 import pytest
 
 from toolchain.cli import main
 from toolchain.operations.library import builtin_kinds
 from toolchain.report.manual import operation_list
+
+RIPPLE = str(Path(__file__).resolve().parents[1] / "data" / "machines" / "ripple.yaml")
+
+
+def test_descriptions_are_asked_for_only_where_the_check_is_strict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "check", RIPPLE]) == 0
+    assert main(["target", "check", RIPPLE, "--strict"]) == 1
+    assert "E0147 field 'opcode' of " in capsys.readouterr().err
+    assert main(["target", "check", "vta", "--strict"]) == 0
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import machine_of
+from toolchain.spec.descriptions import require_descriptions
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
@@ -45,8 +46,10 @@ def show_target(arguments: argparse.Namespace) -> None:
 
 
 def check_target(arguments: argparse.Namespace) -> None:
-    """Errors are raised while loading; here it says that there are none, and lists the assumptions."""
+    """Errors are raised while loading; here it says that there are none, and lists the assumptions. Raises UserError E0147 with --strict."""
     machine = machine_of(arguments)  # before the compiler is imported, so that a file with errors is answered at once
+    if arguments.strict:
+        require_descriptions(machine)
     from toolchain.schedule.check_conventions import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 

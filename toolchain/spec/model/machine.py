@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from toolchain.spec.errors import Span
 from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.costs import MachineCosts
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text, Timing
@@ -20,6 +21,7 @@ class Parameter:
     doc: str
     range: tuple[int, int] | None
     choices: tuple[str, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def values(self) -> str:

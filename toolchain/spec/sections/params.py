@@ -56,7 +56,7 @@ def parameter_notes(root: Node, context: Context) -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     for name, node in root.members("params"):
         low, *high = (context.number(each) for each in node.entries("range")) if node.get("range") else (0,)
-        found[name] = Parameter(node.text("doc"), (low, high[0]) if high else None, context.choices.get(name, ()))
+        found[name] = Parameter(node.text("doc"), (low, high[0]) if high else None, context.choices.get(name, ()), node.key_span)
     return found
 
 
