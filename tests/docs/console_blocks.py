@@ -1,7 +1,8 @@
 """Performs a page of the documentation: writes its files, runs its commands, compares what they print.
 
 A block ```LANGUAGE FILE is (the next piece of) a file. In a ```console block a line after `$ ` is a command, and what follows is
-all that it prints, but for what a build says while it works. A line `<!-- continues: PAGE -->` begins with the files of another page.
+all that it prints, but for what a build says while it works. A line `<!-- continues: PAGE -->` begins with the files of another page, and
+`<!-- copies: FOLDER -->` with those of a folder of the repository.
 """
 
 import contextlib
@@ -26,6 +27,8 @@ VARIES = re.compile(r"\b[0-9a-f]{64}$|(difference is|the furthest) [\d.e-]+", re
 """Fingerprints, and differences of floating point between processors."""
 PROGRESS = re.compile(r"^.*(?: \.\.\.|: \d+\.\d s)\n", re.M)
 CONTINUES = re.compile(r"^<!-- continues: (\S+) -->$", re.M)
+COPIES = re.compile(r"^<!-- copies: (\S+) -->$", re.M)
+ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.M | re.S)
 
 
@@ -57,8 +60,15 @@ def run_command(line: str) -> str:
             cli.main(words[1:])
         else:
             assert words[0] == "python"
-            runpy.run_path(words[1])
+            _run_script(words[1:])
     return PROGRESS.sub("", printed.getvalue())
+
+
+def _run_script(words: list[str]) -> None:
+    """As Python does: the script's folder is the first one of modules, and its exit code says no more than what it prints."""
+    folder = str(Path(words[0]).parent.resolve())
+    with mock.patch.object(sys, "argv", words), mock.patch.object(sys, "path", [folder, *sys.path]), contextlib.suppress(SystemExit):
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def files_of(text: str) -> dict[str, str]:
@@ -99,6 +109,8 @@ def check_page(page: Path, folder: Path, update: bool) -> None:
     text = page.read_text()
     before = CONTINUES.search(text)
     given = files_of(page.with_name(before[1]).read_text()) if before else {}
+    for copied in COPIES.findall(text):
+        shutil.copytree(ROOT / copied, folder, ignore=shutil.ignore_patterns("build", "cosim", "__pycache__"), dirs_exist_ok=True)
     pairs = list(performed(text, folder, given))
     if update:
         for stands, should in pairs:

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FOLDERS = ("toolchain", "tests", "bench", "models", "targets")
+FOLDERS = ("toolchain", "tests", "bench", "models", "targets", "examples")
 FILES = {f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
 
 
@@ -18,7 +18,7 @@ def prose(text: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_of_the_repository_are_there(page: Path) -> None:
-    words = re.findall(r"`((?:toolchain|tests|bench)/[\w./-]+)", prose(page.read_text()))
+    words = re.findall(r"`((?:toolchain|tests|bench|examples)/[\w./-]+)", prose(page.read_text()))
     assert [word for word in words if not re.search(r"[A-Z]{4}", word) and not (ROOT / word).exists()] == []
 
 

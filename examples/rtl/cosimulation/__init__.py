@@ -1,0 +1,1 @@
+"""The machine's Verilog as a program, and its runs beside the emulator and the cycle model."""
