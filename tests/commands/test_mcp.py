@@ -1,11 +1,19 @@
 """`tilewright mcp` before it serves: its arguments, and the package that it needs."""
 
+import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from toolchain.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 @pytest.mark.parametrize(
@@ -28,3 +36,32 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert main(["mcp"]) == 1
     assert capsys.readouterr().err == "E0009 the server needs the package 'mcp' of version 2, which is not installed; pip install 'tilewright[mcp]'\n"
+
+
+def test_a_client_that_ends_the_server_ends_its_commands(tmp_path: Path) -> None:
+    """They have a session of their own, so a signal to the server alone would leave them behind, and the scratch folder too."""
+    pytest.importorskip("mcp")
+    variables = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    calls = [("initialize", HELLO, 1), ("notifications/initialized", {}, None), ("tools/call", {"name": "check", "arguments": {"machine": "vta"}}, 2)]
+    lines = [{"jsonrpc": "2.0", "method": method, "params": given} | ({"id": number} if number else {}) for method, given, number in calls]
+    with subprocess.Popen([sys.executable, "-m", "toolchain", "mcp"], stdin=-1, stdout=-1, stderr=-1, cwd=ROOT, env=variables) as server:
+        assert server.stdin
+        server.stdin.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+        server.stdin.flush()
+        commands = _children(server.pid)
+        assert list(tmp_path.iterdir())
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=20) == 130
+    assert not [number for number in commands if Path(f"/proc/{number}").exists()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def _children(parent: int) -> list[int]:
+    """Waits until the process has some."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        if found:
+            return [int(number) for number in found]
+        time.sleep(0.05)
+    raise AssertionError("the server starts no command")

@@ -1,6 +1,7 @@
 """`tilewright mcp`: commands as tools of a Model Context Protocol server on standard input and output."""
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -31,4 +32,5 @@ def serve(arguments: argparse.Namespace) -> None:
         tools = Tools(Confined(folder.resolve()), Path(scratch), arguments.allow_build, arguments.deadline)
         if sys.stdin.isatty():
             print("a client speaks to this server on standard input; end it with Ctrl-D", file=sys.stderr)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clients end a server by it; commands under way and the scratch folder go first
         tool_server(tools).run()
