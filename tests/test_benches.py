@@ -59,6 +59,7 @@ SMALL_RUNS = {
 }  # fmt: skip
 """Arguments with which a bench takes seconds."""
 LONGER_RUNS = {
+    "c_library": "--model digits --to= --images 2 --runs 1 --folder made",
     "byoc": "digits --folder made", "clib": "--model digits --runs 1", "placement": "digits --target vta --folder made",
     "resnet50_dpuv3": "made digits", "vta_roofline": "made C9", "build": "vta digits", "corners": "--target vta --share 2000",
     "many_cores": "--model digits --folder made",
