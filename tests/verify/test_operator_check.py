@@ -10,7 +10,7 @@ from onnx.backend.test.case import node
 from toolchain.cli import main
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import find_target, load_machine
-from toolchain.verify.operator_check import case_modules, cases_in, check_operator
+from toolchain.verify.operator_check import case_modules, cases_in, cases_of, check_operator, modules_of
 
 needs_c = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on this machine")
 
@@ -66,3 +66,10 @@ def test_cases_are_found_after_somebody_else_has_made_them() -> None:
     importlib.import_module(f"{node.__name__}.relu")
     assert [case.name for case in cases_in("relu") if "expanded" not in case.name] == ["test_relu"]
     assert cases_in("relu") is cases_in("relu")
+
+
+@pytest.mark.parametrize(("operator", "count"), [("Softmax", 7), ("Concat", 12), ("Floor", 2)])
+def test_cases_of_an_operator_come_from_modules_that_name_it(operator: str, count: int) -> None:
+    assert operator.lower() in modules_of(operator)
+    assert len(modules_of(operator)) < 10
+    assert len(cases_of(operator)) == count

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,17 +32,27 @@ from toolchain.spec.model import Machine
 from toolchain.verify.compare import distance, distant, told_difference
 
 
-def case_modules() -> list[str]:
+@functools.cache
+def case_modules() -> Sequence[str]:
     """Modules that hold the cases, most of them of one operator; those of other domains are in packages below."""
     prefix = f"{node.__name__}."
-    return sorted(name.removeprefix(prefix) for _, name, inner in pkgutil.walk_packages(node.__path__, prefix) if not inner)
+    return tuple(sorted(name.removeprefix(prefix) for _, name, inner in pkgutil.walk_packages(node.__path__, prefix) if not inner))
+
+
+def all_cases() -> Sequence[TestCase]:
+    """The cases of all modules, which make them when they are imported: ten seconds, as onnx computes every result."""
+    return tuple(case for module in case_modules() for case in cases_in(module))
 
 
 @functools.cache
-def all_cases() -> Sequence[TestCase]:
-    """The cases of all modules, which make them when they are imported: ten seconds, as onnx computes every result."""
-    with _quiet():
-        return tuple(_usable(node.collect_testcases("")))
+def modules_of(operator: str) -> Sequence[str]:
+    """Modules whose text has the name of the operator: all that make nodes of it, but for the bodies of functions of others."""
+    return tuple(module for module in case_modules() if operator in _text(module))
+
+
+def _text(module: str) -> str:
+    path = Path(node.__path__[0], *module.split(".")).with_suffix(".py")
+    return path.read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -120,7 +131,7 @@ def _checked(machine: Machine, operator: str) -> OperatorChecked:
 
 def cases_of(operator: str) -> list[_Case]:
     """Nodes of that operator alone, in ONNX's suite, whose result is a tensor of float32."""
-    return [found for case in all_cases() if (found := _case(case, operator)) is not None]
+    return [found for module in modules_of(operator) for case in cases_in(module) if (found := _case(case, operator)) is not None]
 
 
 def _case(case: TestCase, operator: str) -> _Case | None:
