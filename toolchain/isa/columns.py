@@ -25,6 +25,8 @@ Value = Any
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 FEW = 16
 """So many values Python compares sooner than numpy begins to."""
+ALWAYS = frozenset("+-*&|^")
+"""Operators that have a value whatever their numbers are."""
 POWERS = np.array([1 << n for n in range(63)], np.int64)
 
 
@@ -62,8 +64,7 @@ class _Evaluation:
         self.leaf, self.count, self.label = leaf, count, label
 
     def value(self, expr: Expr, rows: Ints | None) -> Value:
-        found = self.raw(expr, rows)
-        return found if isinstance(found, int) or found.ndim else int(found)
+        return plain(self.raw(expr, rows))
 
     def raw(self, expr: Expr, rows: Ints | None) -> Value:
         """The value, perhaps as a numpy scalar."""
@@ -71,13 +72,13 @@ class _Evaluation:
             return self.leaf(expr, rows)
         if isinstance(expr, Const):
             return expr.value
+        if isinstance(expr, Binary):
+            return self.binary(expr, expr.op, self.value(expr.left, rows), self.value(expr.right, rows), rows)
         match expr:
             case Unary(op="not", value=inner):
                 return _integer(self.value(inner, rows) == 0)
             case Unary(op=op, value=inner):
                 return _negate(self.value(inner, rows)) if op == "-" else ~self.value(inner, rows)
-            case Binary(op=op, left=left, right=right):
-                return self.binary(expr, op, self.value(left, rows), self.value(right, rows), rows)
             case Compare(op=op, left=left, right=right):
                 return _integer(OPERATORS[op](self.value(left, rows), self.value(right, rows)))
             case Logic(op=op, values=values):
@@ -128,8 +129,11 @@ class _Evaluation:
         return result
 
     def binary(self, expr: Expr, op: str, a: Value, b: Value, rows: Ints | None) -> Value:
-        if isinstance(a, int) and isinstance(b, int) and self.length(rows) == 0:
-            return 0
+        if isinstance(a, int) and isinstance(b, int):
+            if self.length(rows) == 0:
+                return 0
+            if op in ALWAYS:
+                return OPERATORS[op](a, b)
         wrong = b == 0 if op in ("//", "%") else (b < 0) | (b > MAX_BITS) if op in ("<<", ">>") else False
         if wrong is not False:
             self.refuse(expr, op, a, b, np.asarray(wrong), rows)
@@ -161,6 +165,11 @@ class _Evaluation:
             return _clog2(args[0])
         rounded = _negate(self.binary(expr, "//", _negate(args[0]), args[1], rows))
         return rounded if name == "ceil_div" else _operate("*", rounded, args[1])
+
+
+def plain(value: Value) -> Value:
+    """A numpy scalar as an int."""
+    return value if isinstance(value, int) or value.ndim else int(value)
 
 
 def _select(rows: Ints | None, chosen: Ints) -> Ints:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from toolchain.isa.columns import Value, evaluate_rows
+from toolchain.isa.columns import Value, evaluate_rows, plain
 from toolchain.isa.footprint.loop_nest import Exists, Nest, coefficient, conjuncts, machine_nests, outer_vars
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
@@ -96,6 +96,8 @@ def _work(machine: Machine, resource: str, moved: Value) -> Value:
 
 def _value(machine: Machine, instruction: Instruction, expr: Expr, fields: Fields) -> Value:
     """A timing expression."""
+    if isinstance(expr, Const):
+        return expr.value
 
     def leaf(e: Expr, rows: Ints | None) -> Value:
         match e:
@@ -244,13 +246,18 @@ def _iterations(turns: _Turns, fields: Fields) -> Value:
         at = _scalar(limit, fields)
         low = at + 1 if op == ">" else at if op in (">=", "==") else start
         high = at if op == "<" else at + 1 if op in ("<=", "==") else stop
-        bounds[var] = np.maximum(start, low), np.minimum(stop, high)
+        bounds[var] = _greater(start, low), -_greater(-stop, -high)
     times: Value = 1
     for condition in turns.conditions:
-        times = times * np.asarray(_scalar(condition, fields) != 0, np.int64)
+        holds = _scalar(condition, fields) != 0
+        times = times * (int(holds) if isinstance(holds, bool) else np.asarray(holds, np.int64))
     for start, stop in bounds.values():
-        times = times * np.maximum(stop - start, 0)
-    return times if np.ndim(times) else int(times)
+        times = times * _greater(stop - start, 0)
+    return times if isinstance(times, int) or np.ndim(times) else int(times)
+
+
+def _greater(a: Value, b: Value) -> Value:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
 
 
 def _line(condition: Expr, var: str) -> tuple[str, str, Expr] | None:
@@ -270,6 +277,10 @@ def _line(condition: Expr, var: str) -> tuple[str, str, Expr] | None:
 
 def _scalar(expr: Expr, fields: Fields) -> Value:
     """An expression of an instruction's semantics over its fields."""
+    if isinstance(expr, Const):  # most limits of loops, and plain fields
+        return expr.value
+    if isinstance(expr, ir.FieldRef):
+        return plain(fields.field(expr.name))
 
     def leaf(e: Expr, rows: Ints | None) -> Value:
         found: Value

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from toolchain.isa.columns import Value, evaluate_rows
+from toolchain.isa.columns import Value, evaluate_rows, plain
 from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Expr, Name
+from toolchain.spec.expr import Const, Expr, Name
 
 MOST_ROWS = 1 << 24
 """Rounds of one loop over all tiles."""
@@ -35,7 +35,12 @@ class Frame:
 
     def value(self, formula: Formula) -> Value:
         """One number or int64 [count]. Raises UserError E0122 for an expression without a value."""
-        return evaluate_rows(formula.expr, self._leaf, self.count)
+        expr = formula.expr
+        if isinstance(expr, Const):  # half of all formulas, and names
+            return expr.value
+        if isinstance(expr, Name):
+            return plain(self[expr.id])
+        return evaluate_rows(expr, self._leaf, self.count)
 
     def column(self, formula: Formula) -> Ints:
         """int64 [count]"""
