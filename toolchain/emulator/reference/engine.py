@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from toolchain.analysis.state import Element, State, narrow, pack, read_bytes, unpack, write_bytes
-from toolchain.emulator.reference.scalar import Frame, Value, each_lane, element_of, lane_of, latched_names, position, value_of
+from toolchain.emulator.reference.frame import Frame, Value
+from toolchain.emulator.reference.scalar import each_lane, element_of, lane_of, latched_names, position, value_of
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, instance, places, replica_levels, replica_names

@@ -3,49 +3,21 @@
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from toolchain.analysis.state import Element, State, locate, read_bytes, record_field, unpack, wrap
+from toolchain.analysis.state import Element, locate, read_bytes, record_field, unpack, wrap
 from toolchain.emulator.reference.floating import operation, reduction
+from toolchain.emulator.reference.frame import Frame, Value
+from toolchain.emulator.reference.products import cut, factors, sum_of_products
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
 from toolchain.spec.expr import Expr
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import View
 
-Value = Callable[["Frame"], int]
 LONGEST_SHIFT = 4096
-
-
-@dataclass(slots=True)
-class Frame:
-    """The values of one replica while it executes one instruction.
-
-    seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
-    every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.
-    iterations: how many its loops have asked for. chosen: granules (memory, instance, number) that a partial execution is for.
-    """
-
-    state: State
-    label: str
-    fields: Mapping[str, int]
-    place: Mapping[str, int]
-    extents: Mapping[str, int]
-    reads: Callable[[Element], None]
-    writes: Callable[[Element], None]
-    names: dict[str, int] = field(default_factory=dict[str, int])
-    lanes: dict[str, int] = field(default_factory=dict[str, int])
-    temps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
-    seen: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-    iterations: int = 0
-    chosen: frozenset[tuple[str, int, int]] = frozenset()
-
-    def fault(self, code: str, message: str) -> UserError:
-        """An error of the executing instruction."""
-        return fail(code, message, place=self.label)
 
 
 def value_of(e: Expr) -> Value:
@@ -79,8 +51,8 @@ def value_of(e: Expr) -> Value:
             return _float_reduce(e)
         case ir.Lookup(value=value, over=(lane,), position=where):
             return _lookup(value_of(value), lane, value_of(where))
-        case ir.Reduce(op=op, value=value, over=over):
-            return _reduce(op, value_of(value), over)
+        case ir.Reduce():
+            return _total(e)
         case _:
             return _leaf(e)
 
@@ -276,6 +248,16 @@ def _reduce(op: str, inner: Value, over: tuple[str, ...]) -> Value:
     return lambda frame: combine([inner(frame) for _ in each_lane(frame, over)])
 
 
+def _total(e: ir.Reduce) -> Value:
+    """A reduction; of products over one lane in a quicker way."""
+    plain = _reduce(e.op, value_of(e.value), e.over)
+    found = factors(e.value, e.over[0]) if e.op == "+" and len(e.over) == 1 else None
+    if found is None:
+        return plain
+    one, other = (cut(access, e.over[0], _read(access)) for access in found)
+    return sum_of_products((one, other), e.over[0], plain)
+
+
 def _lookup(inner: Value, lane: str, where: Value) -> Value:
     def lookup(frame: Frame) -> int:
         at = where(frame)
@@ -288,7 +270,7 @@ def _lookup(inner: Value, lane: str, where: Value) -> Value:
 def each_lane(frame: Frame, lanes: Sequence[str]) -> Iterator[None]:
     """Steps the lane names through all their values, the last one fastest."""
     at = frame.lanes
-    if len(lanes) == 1:  # sums over one lane are most of all the work
+    if len(lanes) == 1:
         (lane,) = lanes
         for value in range(frame.extents[lane]):
             at[lane] = value
