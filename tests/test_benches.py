@@ -1,6 +1,8 @@
 """What the benches of real networks say of rows, and what they share; the benches themselves take minutes to hours."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import runpy
@@ -8,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -28,11 +31,21 @@ FORM = {"model": "digits", "form": "QDQ u8/s8 symmetric per tensor", "file": 24.
 
 
 def table(script: str, row: Mapping[str, object], name: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What a bench prints of one row that it knows."""
+    """What a bench prints of one row that it knows. In this process: what it imports is there already."""
     (folder / "rows").mkdir()
     (folder / "rows" / name).write_text(json.dumps(row))
-    command = [sys.executable, str(ROOT / "bench" / script), "--table", "--folder", str(folder), *words]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    words = ("--table", "--folder", str(folder), *words)
+    told, wrong, path, environment = io.StringIO(), io.StringIO(), [str(ROOT / "bench"), *sys.path], dict(os.environ)
+    with (
+        mock.patch.object(sys, "argv", [script, *words]),
+        mock.patch.object(sys, "path", path),
+        mock.patch.dict(os.environ, environment),
+        contextlib.redirect_stdout(told),
+        contextlib.redirect_stderr(wrong),
+        pytest.raises(SystemExit) as ended,
+    ):
+        runpy.run_path(str(ROOT / "bench" / script), run_name="__main__")
+    return subprocess.CompletedProcess([script, *words], int(ended.value.code or 0), told.getvalue(), wrong.getvalue())
 
 
 BENCHES = sorted(path.name for path in (ROOT / "bench").iterdir() if path.is_file() and os.access(path, os.X_OK))

@@ -1,10 +1,13 @@
 """Builds of `digits` in a folder of their own, as a user starts them."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from toolchain import cli
 from toolchain.tasks.stage import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +24,12 @@ def environment(**more: str) -> dict[str, str]:
 def build(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """`tilewright build target=vta model=digits`, or other words, with further environment variables."""
     return subprocess.run([*COMMAND, *(words or WORDS)], cwd=folder, env=environment(**more), capture_output=True, text=True, check=False)
+
+
+def build_here(folder: Path, *words: str) -> tuple[int, str]:
+    """As `build`, in this process, whose caches it finds warm: the command's answer, and all that it says on its way."""
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as told:
+        return cli.main(words or WORDS), told.getvalue()
 
 
 def artefacts(folder: Path) -> dict[str, bytes]:

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, environment, stages_run
+from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, build_here, environment, stages_run
 from toolchain import cli
 from toolchain.tasks.reporter import Reporter
 
@@ -35,9 +35,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "targets" / "vta.yaml", folder / "targets")
     shutil.copytree(ROOT / "models" / "digits", folder / "models" / "digits")
     shutil.copy(ROOT / "models" / "digits.yaml", folder / "models")
-    done = build(folder)
-    assert done.returncode == 0, done.stderr
-    assert stages_run(done.stderr) == EVERY
+    answer, told = build_here(folder)
+    assert answer == 0, told
+    assert stages_run(told) == EVERY
     return folder
 
 
@@ -377,5 +377,5 @@ def test_a_full_disk_is_one_line_and_then_all_is_well(limit: int, tmp_path: Path
     assert done.returncode == 1
     assert ": E0005 " in _error(done.stderr)
     assert not list(tmp_path.rglob("*.part"))
-    assert build(tmp_path).returncode == 0
+    assert build_here(tmp_path)[0] == 0
     assert artefacts(tmp_path) == artefacts(made)
