@@ -6,6 +6,7 @@ import io
 import json
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -64,9 +65,9 @@ def test_every_bench_tells_how_it_is_called(name: str, capsys: pytest.CaptureFix
 
 
 SMALL_RUNS = {
-    "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000", "whole_model": "vta digits made",
-    "emulate_command": "made 1", "house": "", "quantiser": "--small", "all": "emulation --small --folder made",
-    "mutants": "--targets stcp920 --count 2 --kernels 1",
+    "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000",
+    "house": "made", "quantiser": "--small", "all": "emulation --small --folder made",
+    "mutants": "--targets stcp920 --count 2 --kernels 1 --shapes 3",
     "search": "--model digits --target vta --folder made --effort 0,3",
     "graphturbo": "--model digits --ways 2x1 --folder made",
 }  # fmt: skip
@@ -82,6 +83,7 @@ LONGER_RUNS = {
 """Half a minute each on a busy machine: with TILEWRIGHT_SLOW alone."""
 RUN_ELSEWHERE = {
     "fuzz": "test_fuzz", "matrix": "test_matrix", "node_tests": "test_node_tests", "streaming": "here",
+    "emulate_command": "here, after resnet18_c2", "whole_model": "here, by all",
     "dpuv3_zoo": "here, its table", "real": "here, its table", "torchvision": "here, its table",
 }  # fmt: skip
 RUN_BY_HAND = {
@@ -107,14 +109,19 @@ def bench(name: str, words: str, folder: Path) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize("name", [*SMALL_RUNS, *(LONGER_RUNS if os.environ.get("TILEWRIGHT_SLOW") else ())])
 def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
     """Exit 1 is a goal that was missed, which a small input may do."""
+    if name == "house":  # which reads one package instead of all
+        for part in ("toolchain", "tests"):
+            shutil.copytree(ROOT / part / "spec", tmp_path / "made" / part / "spec")
     done = bench(name, (SMALL_RUNS | LONGER_RUNS)[name], tmp_path)
-    assert done.returncode in (0, 1), done.stderr
+    assert done.returncode in ((0,) if name == "all" else (0, 1)), done.stderr  # all fails where a bench that it starts does
     assert done.stdout
     assert "Traceback" not in done.stderr
-    if name == "resnet18_c2":  # whose program the last of them takes
+    if name == "resnet18_c2":  # whose program two others take
         found = bench("timing/sensitivity.py", "vta made/program.bin", tmp_path)
         assert (found.returncode, found.stdout.splitlines()[0].split()) == (0, ["constant", "value", "program", "ms"]), found.stderr
         assert bench("timing/sensitivity.py", "", tmp_path).returncode == 2
+        timed = bench("emulate_command", "made 1", tmp_path)
+        assert (timed.returncode, [line.split()[0] for line in timed.stdout.splitlines()[:3]]) == (0, ["part", "start", "checks"]), timed.stderr
 
 
 @pytest.mark.parametrize("name", ["resnet18_c2", "resnet50_dpuv3", "vta_resnet18", "vta_roofline", "timing/sensitivity.py", "isa/speed.py"])
