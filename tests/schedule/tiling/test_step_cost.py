@@ -2,11 +2,13 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.operations.made import load_machine
+from tests.slower import slower
 from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
@@ -14,7 +16,7 @@ from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tenso
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import order_steps
-from toolchain.schedule.tiling.step_cost import items_cycles, step_instructions
+from toolchain.schedule.tiling.step_cost import items_cycles, loading_cycles, step_instructions
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
 from toolchain.timing.cost import instruction_costs
@@ -93,3 +95,14 @@ def test_a_step_costs_what_its_instructions_are_charged(machine: str, kernel: st
             assert derived(problem, ranked[index]) == charged(compiled)
             steps_only = (compiled.origins.instance != NONE) & ~compiled.origins.does("constants")
             assert counted(problem, ranked[index]) == Counter(compiled.origins.instance[steps_only].tolist())
+
+
+def test_kept_cycles_of_loading_are_those_of_their_own_counts_and_machine() -> None:
+    (problem,) = problems("vta", "conv2d", 1)
+    loading = problem.kernel.loading
+    assert loading is not None
+    few, many = (loading_cycles(problem, loading, np.array(counts)) for counts in ([1, 5], [1, 500]))
+    assert few[0] == many[0]
+    assert few[1] < many[1]
+    assert loading_cycles(problem, loading, np.array([1, 5])) is few
+    assert loading_cycles(replace(problem, machine=slower(problem.machine)), loading, np.array([1, 5]))[1] > few[1]
