@@ -58,15 +58,13 @@ def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Operation:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_operation_of_a_kind_is_exact(kind: str) -> None:
-    @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(KINDS[kind], st.integers(1, 3))
-    def check(operation: Operation, contexts: int) -> None:
-        choice = compiled(operation, contexts=contexts)
-        assert choice.compiled.problem.kernel.name.removeprefix("overlapping_") == kind
-        assert exact(choice, operation)
-
-    check()
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data(), st.integers(1, 3))
+def test_any_operation_of_a_kind_is_exact(kind: str, data: st.DataObject, contexts: int) -> None:
+    operation = data.draw(KINDS[kind])
+    choice = compiled(operation, contexts=contexts)
+    assert choice.compiled.problem.kernel.name.removeprefix("overlapping_") == kind
+    assert exact(choice, operation)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
