@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import toolchain
-from tests.tasks.builds import build
+from tests.tasks.builds import build, build_here
 
 WIDE = """\
 model: {name: wide, summary: a convolution that two streams do in half the time}
@@ -110,8 +110,8 @@ def test_recorded_inputs_are_what_is_calibrated_with(tmp_path: Path) -> None:
 def test_the_command_line_takes_the_samples_as_a_file(tmp_path: Path) -> None:
     onnx.save(absolute(), str(tmp_path / "net.onnx"))
     np.savez(tmp_path / "seen.npz", x=np.full((2, 3), -77.5, np.float32))
-    done = build(tmp_path, "build", "target=vta", "model=net.onnx", "calibration=seen.npz")
-    assert done.returncode == 0, done.stderr
+    answer, told = build_here(tmp_path, "build", "target=vta", "model=net.onnx", "calibration=seen.npz")
+    assert answer == 0, told
     assert '"maximum":77.5' in (tmp_path / "build/models/net@calibration-seen/calibration/calibration.json").read_text()
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import toolchain
 from tests.api.test_compile import model
-from tests.tasks.builds import artefacts, build, stages_run
+from tests.tasks.builds import artefacts, build_here, stages_run
 from toolchain import cli
 from toolchain.schedule.form.files import read_schedule_file
 
@@ -26,7 +26,7 @@ SPILT = "  - {tensor: conv2.relu.int8, memory: fm, bank: 16, address: 8, stored:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which digits is built; tests work on copies."""
     folder = tmp_path_factory.mktemp("made")
-    assert build(folder, *WORDS).returncode == 0
+    assert build_here(folder, *WORDS)[0] == 0
     return folder
 
 
