@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.spec.errors import UserError
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.load import load_machine, load_text
 from toolchain.spec.model import Resource
-from toolchain.timing.class_cost import cycles_alone, ports_of_stream, require_counted, through_one_port
+from toolchain.timing.class_cost import cycles_alone, part_of_ports, ports_at_once, ports_of_stream, require_counted, through_one_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = load_machine("dpuv3")
@@ -47,3 +48,13 @@ def test_bytes_that_fields_alone_do_not_count_are_refused_before_any_build() -> 
     other = load_text(text.replace('bus: "rows * columns * (4 if to_acc else ELEM)"', "bus: reads(dram)"), "gemmini.yaml")
     with pytest.raises(UserError, match=r"gemmini.yaml:\d+:\d+: E1002 the bytes that it moves of 'dram' are not counted by its fields alone"):
         require_counted(other, other.instruction["MVIN"])
+
+
+def test_copies_have_their_part_of_a_port_and_of_what_they_take_at_once_each_pays_a_part() -> None:
+    machine = load_machine("stcp920")
+    ports = {r.name: r for r in machine.timing.resources}
+    mine = {r.name: r for r in part_of_ports(machine, 32, 1, 8).timing.resources}
+    assert {name: cycles_alone(mine[name], 136 * 512) for name in ports} == {"ddr_port": 512 * 32, "llb_port": 136 * 8}
+    once = {r.name: r for r in ports_at_once(MachineKey(part_of_ports(machine, 32, 1, 8))).timing.resources}
+    assert {name: cycles_alone(once[name], 136 * 512) for name in ports} == {"ddr_port": 512 * 4, "llb_port": 136}
+    assert ports_at_once(MachineKey(machine)) is machine

@@ -18,6 +18,7 @@ from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan
 from toolchain.schedule.kernels.instructions import Place
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
+from toolchain.schedule.synchronisation.elsewhere import Solved, moved_elsewhere
 from toolchain.schedule.synchronisation.phases import stopping_events, synchronise_phases
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.schedule.writer import Listed, OperationPart, Writer
@@ -31,12 +32,13 @@ from toolchain.timing.simulate import Timeline
 @dataclass(frozen=True)
 class Emitted:
     """listing: the purpose of each instruction, for a reader; empty for one that only passes tokens. origins: the same by numbers, of parts.
-    timeline: of the program, where synchronisation timed it."""
+    timeline: of the program, where synchronisation timed it. solved: the program before and after synchronisation."""
 
     program: Program
     listing: tuple[str, ...]
     origins: Origins
     timeline: Timeline | None = None
+    solved: Solved | None = None
 
 
 def pool_kernel(parts: Sequence[OperationPart]) -> Kernel | None:
@@ -110,10 +112,12 @@ def emit(
     state: State,
     dealt: Sequence[int] | None = None,
     barriers: bool = False,
+    like: Emitted | None = None,
 ) -> Emitted:
     """The program of the steps of these parts. scopes: the names that templates see of each part's tensors (X_base and the like), and
     `constants_base` where there are any. state: the contents of memory before it runs. dealt: the stream of each step of the sequence, in which all
-    could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams.
+    could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams. like: a program of other
+    streams, whose synchronisation is taken where it serves.
 
     Raises UserError E1005 for a template, E1007 for constants of several streams, E0304 for a field, E0309, E0404, E0405 for instructions that the
     machine refuses, and all of `synchronise`.
@@ -138,11 +142,12 @@ def emit(
     order = np.argsort(listed.stream, kind="stable")
     program = _built(_Instructions(machine, listed, order))
     rank = tuple(np.argsort(order, kind="stable").tolist()) if dealt else None
-    found = _synchronised(_Unsynchronised(program, state, rank, barriers))
+    served = like is not None and like.solved is not None and like.solved.serves(program)
+    found = moved_elsewhere(like.solved, program) if served else _synchronised(_Unsynchronised(program, state, rank, barriers))
     source = np.append(order, NONE)[found.source]
     labels = [*listed.labels(), ""]
     lines: list[int] = source.tolist()
-    return Emitted(found.program, tuple(labels[i] for i in lines), listed.origins().taken(source), found.timeline)
+    return Emitted(found.program, tuple(labels[i] for i in lines), listed.origins().taken(source), found.timeline, Solved(program, found))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

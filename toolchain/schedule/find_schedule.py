@@ -11,6 +11,7 @@ from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups.grouping import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.multicast import can_multicast, teams
 from toolchain.schedule.options import Options
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import turned
@@ -43,7 +44,28 @@ def search_schedule(
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
     schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
-    return replace(schedule, copies=copies), tried
+    if not can_multicast(machine, kernels):
+        return replace(schedule, copies=copies), tried
+    return replace(_quickest_team(machine, kernels, region, options, schedule), copies=copies), tried
+
+
+def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Schedule) -> Schedule:
+    """The schedule of copies, with loads for all of them at once where that is quicker; also one whose tiles count on that.
+
+    Neighbours are timed, with their part of the ports. found: of one copy."""
+    copies = Copies(options.copies, options.streams)
+    groups = teams(machine, copies)
+    team = Copies(len(groups[0]), copies.streams)
+    own = part_of_ports(machine, len(groups), team.times * team.streams)
+    shared = part_of_ports(machine, *copies, team.times)
+    alike = _planner(shared, kernels, region, replace(options, timed_groups=False)).plan((copies.streams,) * len(region.operations))
+    other = make_schedule(shared, turned(alike))
+    tried = [found, *(replace(each, multicast=True) for each in (found, other))]
+
+    def cycles(schedule: Schedule) -> float:
+        return compile_schedule(own, kernels, region, replace(schedule, copies=team), replace(options, check=False)).cycles
+
+    return min(tried, key=cycles)
 
 
 def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
@@ -63,6 +85,8 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
     tried = [timed(one), found]
     if any(group.streams for group in found.schedule.groups):
         tried.insert(1, timed(replace(found.schedule, barriers=True)))
+        if can_multicast(machine, kernels):
+            tried.append(timed(replace(min(tried, key=lambda trial: trial.cycles).schedule, multicast=True)))
     return min(tried, key=lambda trial: trial.cycles).schedule, drafts
 
 

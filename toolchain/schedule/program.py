@@ -10,6 +10,7 @@ from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.multicast import team_of, teams
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
@@ -49,14 +50,29 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
     view = kernel.loading.view if kernel and kernel.loading else ""
     placed = place_region(machine, plan.region, plan.problems, plan.dram, (view, residency.pool), plan.copies)
     state = state_before(machine, placed)
+    if plan.multicast:
+        return placed, together(_teams(machine, plan, steps, placed, state), 0)
     written: list[Emitted] = []
     for number, scopes in enumerate(placed.scopes):
         dealt = [stream + number * plan.copies.streams for stream in steps.dealt] if steps.dealt else None
         if number and not dealt and scopes == placed.scopes[0]:
             written.append(written[0])
         else:
-            written.append(emit(machine, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers))
+            like = written[0] if written else None
+            written.append(emit(machine, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers, like))
     return placed, written[0] if len(written) == 1 else together(written, 0 if steps.dealt else plan.copies.streams)
+
+
+def _teams(machine: Machine, plan: Plan, steps: Steps, placed: PlacedRegion, state: State) -> list[Emitted]:
+    """The programs of copies that share loads."""
+    written: list[Emitted] = []
+    streams, dealt = plan.copies.streams, steps.dealt or [0] * len(steps.sequence)
+    for copies in teams(machine, plan.copies):
+        each, scopes = list(zip(steps.sequence, dealt, strict=True)), placed.scopes[copies.start : copies.stop]
+        team, like = team_of(machine, copies.start * streams, streams, steps.parts, each, scopes), written[0] if written else None
+        made = emit(machine, team.parts, team.sequence, team.residency, team.scopes, state, team.dealt, plan.barriers, like)
+        written.append(replace(made, origins=team.of_one(made.origins, len(steps.parts))))
+    return written
 
 
 def state_before(machine: Machine, placed: PlacedRegion) -> State:

@@ -3,7 +3,7 @@
 Replicas below a stream share out the bytes of a transfer, each through a port of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -30,14 +30,26 @@ def through_one_port(machine: Machine, resource: Resource, moved: Value) -> Valu
     return -(-moved // ports_of_stream(machine, resource))
 
 
-def part_of_ports(machine: Machine, copies: int, streams: int) -> Machine:
+def part_of_ports(machine: Machine, copies: int, streams: int, together: int = 1) -> Machine:
     """The machine as one of several copies of a program finds it that all run at once: of each port that copies share, it has its part.
 
-    streams: of each copy.
+    streams: of each copy. together: copies that take weights at once, so that each pays its part of them.
     """
     sharing = {r.name: max(min(copies, machine.streams // machine.instances(r.scope) // streams), 1) for r in machine.timing.resources}
-    resources = tuple(replace(resource, per=resource.per * sharing[resource.name]) for resource in machine.timing.resources)
-    return replace(machine, timing=replace(machine.timing, resources=resources))
+    return _with_resources(machine, [replace(r, per=r.per * sharing[r.name], together=together) for r in machine.timing.resources])
+
+
+@lru_cache(maxsize=16)
+def ports_at_once(key: MachineKey) -> Machine:
+    """The machine as a load for several copies at once finds it, of whose bytes each pays its part."""
+    resources = key.machine.timing.resources
+    if all(each.together == 1 for each in resources):
+        return key.machine
+    return _with_resources(key.machine, [replace(r, bytes_per_cycle=r.bytes_per_cycle * r.together, together=1) for r in resources])
+
+
+def _with_resources(machine: Machine, resources: Iterable[Resource]) -> Machine:
+    return replace(machine, timing=replace(machine.timing, resources=tuple(resources)))
 
 
 def cycles_alone(resource: Resource, share: Value) -> Value:

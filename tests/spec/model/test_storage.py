@@ -3,7 +3,7 @@
 import pytest
 
 from toolchain.spec.model import ElementType, Level, Memory, RecordField, ScalarType
-from toolchain.spec.model.storage import stream_levels
+from toolchain.spec.model.storage import neighbours, stream_levels
 
 BYTE, WORD = ScalarType(True, 8), ScalarType(False, 32)
 RECORD = ElementType(WORD, (), (RecordField("a", 0, BYTE),))
@@ -32,3 +32,6 @@ def test_streams_count_over_the_levels_around_them() -> None:
     outer, streams, inner = Level("cluster", 4), Level("core", 2, streams=True), Level("lane", 8, lockstep=True)
     assert stream_levels((outer, streams, inner)) == (outer, streams)
     assert stream_levels((outer, inner)) == ()
+    assert neighbours((outer, streams, inner)) == 2
+    assert neighbours((streams, inner)) == 2
+    assert neighbours((outer, inner)) == 1

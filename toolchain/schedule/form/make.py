@@ -21,7 +21,7 @@ def make_schedule(machine: Machine, plan: Plan) -> Schedule:
         replace(_group(plan, members, group, rings), streams=plan.shares.get(number, ())) for number, (members, group) in enumerate(plan.runs())
     )
     head = plan.region.name, machine.name, machine.config, fingerprint(machine)
-    return Schedule(*head, tuple(_buffers(plan)), groups, barriers=plan.barriers, copies=plan.copies)
+    return Schedule(*head, tuple(_buffers(plan)), groups, barriers=plan.barriers, multicast=plan.multicast, copies=plan.copies)
 
 
 def _group(plan: Plan, members: range, group: RowGroup | TileGroup | None, rings: frozenset[str]) -> Group:

@@ -22,7 +22,8 @@ class Plan:
 
     problems, tilings: of each operation, with the tensors that stay on chip. dram: the buffers that are needed in DRAM. groups: of several operations
     each, by number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams
-    share. barriers: one wait may take the tokens of several streams. copies: of all of it, side by side.
+    share. barriers: one wait may take the tokens of several streams. multicast: neighbouring streams that load the same do it at once. copies: of all
+    of it, side by side.
     """
 
     region: Region
@@ -35,6 +36,7 @@ class Plan:
     shares: Mapping[int, tuple[Share, ...]] = field(default_factory=dict[int, tuple[Share, ...]])
     shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
     barriers: bool = False
+    multicast: bool = False
     copies: Copies = ONE
 
     def part(self, operations: range) -> "Plan":

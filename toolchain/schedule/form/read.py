@@ -22,9 +22,10 @@ def read_schedule(source: Source) -> Schedule:
     groups = tuple(map(_group, root.entries("groups")))
     buffers = tuple(map(_buffer, root.entries("buffers")))
     region, machine, config, fingerprint = (head.text(key) for key in ("region", "machine", "config", "fingerprint"))
-    barriers, copies = head.get("barriers"), head.get("copies")
+    barriers, multicast = ((node := head.get(key)) is not None and bool(node.value) for key in ("barriers", "multicast"))
+    copies = head.get("copies")
     own = Copies(**{key: int(node.value) for key, node in copies.items()}) if copies else ONE
-    return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers is not None and bool(barriers.value), own)
+    return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers, multicast, own)
 
 
 def _group(node: Node) -> Group:

@@ -12,7 +12,7 @@ from toolchain.schedule.form.order import check_head, ordered_region
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation, Share
 from toolchain.schedule.form.shared import instances, read_shared
-from toolchain.schedule.form.shares import read_copies, read_shares
+from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
 from toolchain.schedule.form.slots import SlotReader
 from toolchain.schedule.form.tiles import check_tile
 from toolchain.schedule.form.within import narrowed
@@ -39,6 +39,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     """stored: every tensor is stored to DRAM as well. Raises UserError E1401 to E1407, E1410 to E1414 with places in the schedule's file."""
     check_head(machine, region, schedule)
     copies = read_copies(machine, schedule)
+    check_multicast(machine, kernels, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
@@ -57,7 +58,9 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     _check_work(schedule, own, tilings, entries)
     own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
     hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))
-    plan = Plan(ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden), barriers=schedule.barriers)
+    plan = Plan(
+        ordered, order, own, tilings, residents, in_dram(storage, residents, stored, hidden), barriers=schedule.barriers, multicast=schedule.multicast
+    )
     plan = replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan), shared=shared)
     inside = instances(schedule, {name: _streams(machine, plan, schedule, name) for name in shared})
     return replace(plan, dram=moved(machine, plan.dram, shared, inside), copies=copies)

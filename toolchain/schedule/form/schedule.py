@@ -84,7 +84,8 @@ class Group:
 @dataclass(frozen=True)
 class Schedule:
     """buffers: those that operations make. groups: in the order in which they run. fingerprint: of the machine's architecture. root: the file that it
-    was read from. barriers: one wait may take the tokens of several streams. copies: all streams here are those of the first of them."""
+    was read from. barriers: one wait may take the tokens of several streams. multicast: neighbouring streams that load the same do it at once.
+    copies: all streams here are those of the first of them."""
 
     region: str
     machine: str
@@ -94,6 +95,7 @@ class Schedule:
     groups: tuple[Group, ...]
     root: Node | None = field(default=None, compare=False, repr=False)
     barriers: bool = False
+    multicast: bool = False
     copies: Copies = ONE
 
     def span(self, path: Path) -> Span | None:

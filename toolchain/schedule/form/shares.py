@@ -7,7 +7,9 @@ from math import prod
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, Share
+from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.multicast import can_multicast
 from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError
@@ -46,6 +48,13 @@ def read_copies(machine: Machine, schedule: Schedule) -> Copies:
         text = f"{copies.times} copies on {copies.streams} streams each need more than the {machine.streams} of machine '{machine.name}'"
         raise schedule.error("E1414", text, ("schedule", "copies"))
     return copies
+
+
+def check_multicast(machine: Machine, kernels: Mapping[str, Kernel], schedule: Schedule) -> None:
+    """Raises UserError E1414 where streams are to take loads at once, and no load can serve several."""
+    if schedule.multicast and not can_multicast(machine, kernels):
+        text = f"machine '{machine.name}' has no neighbouring streams, or no kernel with a load for several at once"
+        raise schedule.error("E1414", text, ("schedule", "multicast"), "leave 'multicast' out")
 
 
 def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> Iterator[Diagnostic]:

@@ -23,7 +23,8 @@ def _lines(schedule: Schedule) -> Iterator[str]:
     config = {"config": schedule.config} if schedule.config else {}
     head = {"version": VERSION, "region": schedule.region, "machine": schedule.machine, **config, "fingerprint": schedule.fingerprint}
     copies = {"copies": dict(schedule.copies._asdict())} if schedule.copies.times > 1 else {}
-    yield f"schedule: {_flow(head | ({'barriers': True} if schedule.barriers else {}) | copies)}"
+    ways = {name: True for name, chosen in (("barriers", schedule.barriers), ("multicast", schedule.multicast)) if chosen}
+    yield f"schedule: {_flow(head | ways | copies)}"
     yield "buffers:" if schedule.buffers else "buffers: []"
     yield from (f"  - {_buffer(buffer)}" for buffer in schedule.buffers)
     yield "groups:"

@@ -158,7 +158,8 @@ class Step:
     """kind: load | start | compute | finish | store. uses: other places that its instructions or its constants name. units: those that its
     instructions go to.
 
-    cycles: how long a template's instructions keep its unit, for ranking tiles; None where the instructions themselves say it.
+    cycles: how long a template's instructions keep its unit, for ranking tiles; None where the instructions themselves say it. multicast: a load
+    that several streams can take at once, as PLACE_receivers says.
     """
 
     kind: str
@@ -170,6 +171,7 @@ class Step:
     cycles: Expr | None
     when: Expr | None
     span: Span
+    multicast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,9 @@ class KernelReader:
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = self.windows(given, dims)
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        kept = {f"{key}_kept" for key, _ in node.members("places")} | {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
+        kept = {f"{key}_{end}" for key, _ in node.members("places") for end in ("kept", "receivers")} | {
+            f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)
+        }
         places = self.places(sized | kept, given | kept, dims, windows)
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
@@ -360,7 +362,7 @@ class KernelReader:
         known = (*seen.constants, *self.sequences.tables.made)
         constants = constants_in(names, known)
         uses = places_in(names, [c for c in known if c.name in constants], seen.places, place)
-        return Step(kind, place, code, uses, constants, units, cycles, when, span)
+        return Step(kind, place, code, uses, constants, units, cycles, when, span, kind == "load" and f"{place}_receivers" in names)
 
     def shaped_steps(self, tensors: Iterable[Tensor], own: Iterable[Step], seen: Seen) -> Iterator[Step]:
         """Loads and stores of tensors whose places have a shape that says how, where the kernel has none of its own."""

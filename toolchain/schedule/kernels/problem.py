@@ -147,7 +147,9 @@ def _case(given: _Given) -> _Case:
     numbers = numbers_of(kernel, dict(given.numbers))
     extents = {d.name: constant(d.extent, numbers) for d in kernel.tile}
     _check_windows(kernel, numbers, extents)
-    numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {f"{p.name}_kept": 0 for p in kernel.places}
+    numbers |= {f"{name}_all": extent for name, extent in extents.items()} | {
+        f"{p.name}_{end}": 0 for p in kernel.places for end in ("kept", "receivers")
+    }
     numbers |= {f"{t.name}_shared": 0 for t in kernel.tensors}
     steps = _steps(kernel, numbers)
     _check_fields(machine, kernel, steps, numbers)

@@ -16,15 +16,16 @@ from toolchain.schedule.kernels.sequence import Issue, Items
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
-from toolchain.timing.class_cost import ClassCost, Fields, class_cost
+from toolchain.timing.class_cost import ClassCost, Fields, class_cost, ports_at_once
 
 
 def step_cycles(problem: Problem, step: Step, names: Mapping[str, Ints], frame: Frame) -> dict[str, Ints]:
     """int64 [n] by unit. names, frame: of n full tiles (`tile_names`, `tile_frame`)."""
     if step.cycles is not None or isinstance(step.code, str):
         return {step.units[0]: evaluate_arrays(step.cycles, names)} if step.cycles is not None else {}
-    found = items_cycles(problem.machine, step.code, frame)
+    found = items_cycles(_payer(problem, step), step.code, frame)
     return {unit: _column(value, frame.count) for unit, value in found.items()}
 
 
@@ -32,7 +33,13 @@ def step_transfers(problem: Problem, step: Step, frame: Frame) -> dict[str, Ints
     """int64 [n] by shared resource: the cycles that a step's transfers take of it."""
     if step.cycles is not None or isinstance(step.code, str):
         return {}
-    return {name: _column(value, frame.count) for name, value in items_cycles(problem.machine, step.code, frame, _issue_transfers).items()}
+    return {name: _column(value, frame.count) for name, value in items_cycles(_payer(problem, step), step.code, frame, _issue_transfers).items()}
+
+
+def _payer(problem: Problem, step: Step) -> Machine:
+    """The machine as the step finds it: a load that all copies of a program take at once costs each a part."""
+    shared = step.multicast and step.place in problem.known
+    return ports_at_once(MachineKey(problem.machine)) if shared else problem.machine
 
 
 def step_instructions(problem: Problem, step: Step, frame: Frame) -> Ints:

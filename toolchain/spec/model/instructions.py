@@ -128,7 +128,7 @@ class ProgramRules:
 class Resource:
     """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles.
 
-    policy: fifo | fair | priority (units earlier in `priority` first).
+    policy: fifo | fair | priority (units earlier in `priority` first). together: streams that share the cost of a load for all of them.
     """
 
     name: str
@@ -139,6 +139,7 @@ class Resource:
     source: str = ""
     assumed: bool = False
     per: int = 1
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,12 @@ class Level:
     streams: bool = False
 
 
+def neighbours(levels: tuple[Level, ...]) -> int:
+    """Streams of one instance of the level above theirs, such as the cores of a cluster; all of them where there is no such level."""
+    found = stream_levels(levels)
+    return found[-1].count if found else 1
+
+
 def stream_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
     """The levels that a stream's number counts over, outermost first: down to the one that has the streams."""
     last = next((i for i, level in enumerate(levels) if level.streams), -1)
