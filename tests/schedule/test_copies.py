@@ -118,7 +118,8 @@ def test_copies_share_constants_and_nothing_else() -> None:
 @pytest.mark.parametrize("find", [cores, clusters])
 def test_a_copy_alone_with_its_part_of_the_ports_takes_as_long_as_all_together(find: Callable[[], Machine]) -> None:
     machine, region = find(), two_convolutions()
-    compiled = compile_region(machine, load_kernels(machine), region, Options(copies=2))
+    schedule = replace(find_schedule(machine, load_kernels(machine), region, Options(copies=2)), multicast=False)
+    compiled = compile_region(machine, load_kernels(machine), region, None, schedule)
     alone = part_of_ports(machine, 2, 1)
     one = compile_region(alone, load_kernels(alone), region, None, replace(compiled.schedule, copies=Copies()))
     assert compiled.cycles == pytest.approx(one.cycles, rel=0.01)
