@@ -1,5 +1,6 @@
 """One core of the many-core machine compiles networks: multipliers for each channel, one rounding, sums of two tensors by factors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,16 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.schedule.convolutions import convolution
 from tests.verify.builds import build
 from tests.verify.networks import random_model
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.load import load_machine
+from toolchain.timing.usage import summarise
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.verdict import ModelVerdict, verdict_text
@@ -58,3 +67,34 @@ def test_products_of_computed_tensors_need_no_instruction_of_their_own(tmp_path:
     found = verdict(path, tmp_path / "build")
     assert found.exact, verdict_text(found)
     assert (len(found.regions), found.tensors) == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("colours", "stride", "kernel", "found"),
+    [
+        (3, 2, 7, "strips"),
+        (4, 2, 7, "strips"),
+        (3, 2, 3, "conv2d"),  # saves less than the host pays
+        (5, 2, 7, "conv2d"),
+        (3, 1, 7, "conv2d"),
+        (3, 2, 9, "conv2d"),
+        (3, 2, 1, "conv2d"),
+    ],
+)
+def test_strips_are_for_a_first_layer_of_few_colours_with_stride_2(colours: int, stride: int, kernel: int, found: str) -> None:
+    machine = load_machine("stcp920")
+    pads = (kernel // 2,) * 4
+    operation = convolution((1, colours, 56, 48), (32, kernel, kernel), pads=pads, strides=(stride, stride))
+    assert choose_kernel(machine, load_kernels(machine), operation, ["x"]).kernel.name == found
+
+
+def test_strips_take_a_seventh_of_the_products_cycles() -> None:
+    machine = load_machine("stcp920")
+    operation = convolution((1, 3, 112, 112), (64, 7, 7), pads=(3, 3, 3, 3), strides=(2, 2))
+    bound = Bound(operation, {"x": "x", "y": "y"})
+    region = Region("first", {"x": Shape(*operation.input("x")), "y": Shape(*operation.output)}, ("x",), ("y",), (bound,), {})
+    cycles = dict[str, float]()
+    for name in ("strips", "conv2d"):
+        compiled = compile_region(machine, load_kernels(machine), replace(region, operations=(replace(bound, kernel=name),)))
+        cycles[name] = sum(use.busy for use in summarise(compiled.timeline).units if use.name == "mme")
+    assert cycles["conv2d"] / 7.5 < cycles["strips"] < cycles["conv2d"] / 6
