@@ -142,8 +142,9 @@ def emit(
     order = np.argsort(listed.stream, kind="stable")
     program = _built(_Instructions(machine, listed, order))
     rank = tuple(np.argsort(order, kind="stable").tolist()) if dealt else None
-    served = like is not None and like.solved is not None and like.solved.serves(program)
-    found = moved_elsewhere(like.solved, program) if served else _synchronised(_Unsynchronised(program, state, rank, barriers))
+    known = like.solved if like else None
+    lent = moved_elsewhere(known, program) if known and known.serves(program) else None
+    found = lent or _synchronised(_Unsynchronised(program, state, rank, barriers))
     source = np.append(order, NONE)[found.source]
     labels = [*listed.labels(), ""]
     lines: list[int] = source.tolist()
