@@ -55,14 +55,15 @@ def two_convolutions() -> Region:
     return Region("two", tensors, ("x",), ("y",), (Bound(first, {"x": "x", "y": "t"}), Bound(second, {"x": "t", "y": "y"})), {})
 
 
-def exact(compiled: CompiledRegion, machine: Machine, seed: int | None) -> bool:
-    """Every copy on images of its own, in the order of issue or at random."""
+def exact(compiled: CompiledRegion, machine: Machine, seed: int | None, schedules: bool = False) -> bool:
+    """Every copy on images of its own, in the order of issue, at random or, with `schedules`, in that of the schedule."""
     copies, held = range(compiled.map.rooms), compiled.map
     given_to = [images(compiled.region, number) for number in copies]
     state = held.state(machine, compiled.constants)
     for number in copies:
         held.room(number).write(machine, state, given_to[number])
-    engine_named("fast")(compiled.program, state, compiled.checked.order if seed is None else issue_order(compiled.program, seed))
+    order = compiled.order if schedules else compiled.checked.order if seed is None else issue_order(compiled.program, seed)
+    engine_named("fast")(compiled.program, state, order)
     wanted = [expected(compiled.region, own, machine.quantisation or Numerics()) for own in given_to]
     return all(
         np.array_equal(held.room(number).read(machine, state, name), wanted[number][name]) for number in copies for name in compiled.region.outputs

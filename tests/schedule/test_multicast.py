@@ -73,6 +73,7 @@ def test_any_region_is_exact_on_the_images_of_each_copy(seed: int, steps: int, w
         else:
             assert exact(compiled, machine, None)
             assert exact(compiled, machine, 1)
+            assert exact(compiled, machine, None, schedules=True)
 
 
 def test_copies_of_a_cluster_read_weights_once() -> None:
@@ -88,6 +89,14 @@ def test_streams_of_one_image_take_the_same_weights_at_once() -> None:
     assert read_bytes(shared) < read_bytes(plain)
     assert shared.cycles < plain.cycles
     assert all(exact(shared, clusters(1), seed) for seed in (None, 1))
+
+
+def test_in_the_order_of_the_schedule_no_copy_is_a_group_ahead_of_those_that_load_for_it() -> None:
+    _, shared = both(clusters(1), three_convolutions(24), Options(copies=4, effort=0))
+    assert exact(shared, clusters(1), None, schedules=True)
+    owners = shared.owner[shared.order]
+    groups = np.array(shared.schedule.numbers)[owners[owners >= 0]]
+    assert np.array_equal(groups, np.sort(groups))
 
 
 def test_those_who_loaded_least_for_others_load_next() -> None:

@@ -8,11 +8,19 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.schedule.convolutions import convolution, direct
+from tests.schedule.made_regions import expected as made_expected
+from tests.schedule.many_cores import chip
+from tests.schedule.test_compile_region import images, three_convolutions
 from tests.verify.regions import labelled, small, small_on_streams, with_byte, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, Slice
-from toolchain.verify.built import ProgramUnderTest
+from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.built import ProgramUnderTest, program_of_region
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import Checkpoint, climb_region, find_checkpoints
 from toolchain.verify.verdict import Difference, RegionVerdict
@@ -222,3 +230,23 @@ def test_what_is_read_out_of_a_tensor_is_complete_with_it() -> None:
     region = replace(region, tensors={**region.tensors, "half": SHAPE, "quarter": SHAPE}, slices={**region.slices, **views})
     done = {name: cut.operation for cut in find_checkpoints(region, np.array([0, 1, 2])) for name in cut.tensors}
     assert done["half"] == done["quarter"] == done["both"]
+
+
+@pytest.mark.parametrize(("copies", "streams"), [(4, 1), (2, 2)])
+def test_copies_that_load_for_each_other_are_compared_in_one_run(copies: int, streams: int) -> None:
+    """Each tensor as soon as its copy has it; a fault in the last copy's is told with its image."""
+    machine, region = chip(1, 4), three_convolutions(24)
+    options = Options(copies=copies, streams=streams, timed_streams=False, effort=0)
+    schedule = replace(find_schedule(machine, load_kernels(machine), region, options), multicast=True)
+    tested = program_of_region(compile_region(machine, load_kernels(machine), region, None, schedule))
+    numerics = machine.quantisation or Numerics()
+    every = [made_expected(region, images(region, number), numerics) for number in range(2 * copies)]
+    wanted = {name: np.concatenate([each[name] for each in every]) for name in region.tensors}
+    verdict = climb_region(tested, wanted, FEW)
+    assert verdict.exact
+    assert {item.elements for item in verdict.compared} == {2 * copies * 32 * 24 * 24}
+    wanted["t"][2 * copies - 1, 3, 2, 1] ^= 1
+    found = climb_region(tested, wanted, FEW)
+    assert different(found) == ["t"]
+    assert found.difference is not None
+    assert found.difference.coordinates == (2 * copies - 1, 3, 2, 1)

@@ -127,8 +127,7 @@ Bytes = NDArray[np.uint8]
 class ProgramUnderTest:
     """listing: the purpose of each instruction, for a reader. origins: the same by numbers. constants: bytes by segment.
 
-    order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own;
-    of a copy of the program, only its own.
+    order: of the instructions, one in which they could run one by one, an operation of the schedule being done with the last one that is its own.
     """
 
     region: Region
@@ -153,10 +152,11 @@ class ProgramUnderTest:
 
     @property
     def rooms(self) -> "tuple[ProgramUnderTest, ...]":
-        """By copy of the program: its instructions, and its room in memory."""
+        """By copy of the program: its room in memory, and the origins of its own instructions alone. Copies may wait for each other, so the order
+        is that of all."""
         held = self.map
-        copy = self.program.stream[self.order] // held.streams
-        return tuple(replace(self, map=held.room(room), order=self.order[copy == room]) for room in range(held.rooms)) if held.rooms > 1 else (self,)
+        copy = self.program.stream // held.streams
+        return tuple(replace(self, map=held.room(k), origins=self.origins.only(copy == k)) for k in range(held.rooms)) if held.rooms > 1 else (self,)
 
     @property
     def owner(self) -> Ints:

@@ -1,7 +1,8 @@
 """One region on the machine against the integer network: every tensor, as soon as it is complete."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -89,7 +90,8 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
     readings = [TensorReader(room, peek.room(number) if peek else None) for number, room in enumerate(tested.rooms)]
     comparing = [_Comparing(readings[number % len(readings)], own, checked.footprints, number) for number, own in enumerate(wanted)]
     states = [state, *(_state(tested, run) for run in runs[1:])]
-    compared = unite([each.run(states[each.number // len(readings)]) for each in comparing])
+    together = [comparing[first : first + len(readings)] for first in range(0, len(comparing), len(readings))]
+    compared = unite([each for copies, own in zip(together, states, strict=True) for each in _compared(copies, own)])
     seen = {item.tensor for item in compared}
     unseen = tuple((name, comparing[0].reason(name)) for name in tested.region.tensors if name not in seen)
     ordered = all(_ordered(tested, start(), state, order) for order in _orders(tested.program, checked))
@@ -126,42 +128,61 @@ def _checked(tested: ProgramUnderTest, state: State) -> tuple[Checked, tuple[str
     return checked, (), tuple(d.headline() for d in checked.warnings)
 
 
-@dataclass(frozen=True)
+def _compared(copies: Sequence["_Comparing"], state: State) -> list[Comparison]:
+    """One run of the program in the order of its schedule, stopped after each operation of each copy, and where a piece of a tensor is to be read."""
+    engine, tested, done = engine_named("fast"), copies[0].tested, 0
+    events = [(event, copy) for copy in copies for event in copy.events]
+    for event, copy in sorted(events, key=lambda each: each[0].stop):
+        engine(tested.program, state, tested.order[done : event.stop])
+        done = event.stop
+        copy.look(state, event)
+    engine(tested.program, state, tested.order[done:])
+    return [copy.finished(state) for copy in copies]
+
+
+@dataclass
 class _Comparing:
     """A copy of the program in a run. wanted: the expected tensors, in the region's shapes. number: how many copies ran before it, in all
-    runs."""
+    runs. compared: so far. right: the bytes of outputs that were right when they were done."""
 
     readings: TensorReader
     wanted: Mapping[str, Array]
     prints: Footprints
     number: int = 0
+    compared: list[Compared] = field(default_factory=list[Compared])
+    right: dict[str, Bytes] = field(default_factory=dict[str, Bytes])
+    beside: Beside = field(default_factory=Beside)
 
     @property
     def tested(self) -> ProgramUnderTest:
         return self.readings.tested
 
-    def run(self, state: State) -> Comparison:
-        """The program in the order of its schedule, stopped after each operation, and where a piece of a tensor is to be read; in the end outputs
-        whose bytes changed since are looked at again."""
-        tested, engine, done = self.tested, engine_named("fast"), 0
-        compared, right, beside = list[Compared](), dict[str, Bytes](), Beside()
-        order = tested.order
-        cuts = find_checkpoints(tested.region, tested.owner[order])
-        pieces = self.readings.pieces(name for name in tested.region.tensors if self._readable(name))
-        for event in sorted((*pieces, *cuts), key=lambda event: event.stop):
-            engine(tested.program, state, order[done : event.stop])
-            done = event.stop
-            if isinstance(event, Piece):
-                self.readings.gather(state, event, beside)
-                continue
-            found = [self._compare(state, name, event, beside) for name in event.tensors if self._readable(name)]
-            right |= {item.tensor: tested.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
-            compared += found
-        engine(tested.program, state, order[done:])
-        end = Checkpoint(cuts[-1].operation, len(tested.program), tested.region.outputs)
-        changed = [name for name, held in right.items() if not np.array_equal(held, tested.stored(state, name))]
-        again = [item for name in changed if (item := self._compare(state, name, end, beside)).difference]
-        return Comparison(tuple(compared), tuple(again))
+    @cached_property
+    def cuts(self) -> tuple[Checkpoint, ...]:
+        return find_checkpoints(self.tested.region, self.tested.owner[self.tested.order])
+
+    @property
+    def events(self) -> list[Piece | Checkpoint]:
+        """Where something is to be looked at, in the program's order."""
+        pieces = self.readings.pieces(name for name in self.tested.region.tensors if self._readable(name))
+        return sorted((*pieces, *self.cuts), key=lambda event: event.stop)
+
+    def look(self, state: State, event: Piece | Checkpoint) -> None:
+        """Reads a piece, or compares the tensors that are done."""
+        if isinstance(event, Piece):
+            self.readings.gather(state, event, self.beside)
+            return
+        found = [self._compare(state, name, event, self.beside) for name in event.tensors if self._readable(name)]
+        self.right |= {item.tensor: self.tested.stored(state, item.tensor).copy() for item in found if self._is_right_output(item)}
+        self.compared += found
+
+    def finished(self, state: State) -> Comparison:
+        """Outputs whose bytes changed since are looked at again."""
+        tested = self.tested
+        end = Checkpoint(self.cuts[-1].operation, len(tested.program), tested.region.outputs)
+        changed = [name for name, held in self.right.items() if not np.array_equal(held, tested.stored(state, name))]
+        again = [item for name in changed if (item := self._compare(state, name, end, self.beside)).difference]
+        return Comparison(tuple(self.compared), tuple(again))
 
     def _is_right_output(self, item: Compared) -> bool:
         return item.difference is None and item.tensor in self.tested.region.outputs
