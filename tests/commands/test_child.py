@@ -27,7 +27,7 @@ def test_answer_and_messages_are_apart(tmp_path: Path) -> None:
     done, lines = _run(tmp_path, "target", "check", "bad.yaml")
     assert (done.code, done.answer) == (1, "")
     assert "bad.yaml:2:1: E0108 unknown key 'bogus'\nbogus: 1\n^\n" in done.told
-    assert lines == ["^"]
+    assert set(lines) == {"^"}  # the newest line of each part that the pipe brings, in however many it comes
 
 
 def test_a_command_beyond_its_deadline_is_ended(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Confined:
         """
         if not text or text.startswith("-") or "\0" in text:
             raise fail("E0002", f"'{text[:80]}' is neither a name nor a path")
-        for each in {text, text.partition(":")[0]}:
+        for each in (text, text.partition(":")[0]):
             try:
                 inside = (self.root / each).resolve().is_relative_to(self.root)
             except (OSError, RuntimeError):
