@@ -30,7 +30,7 @@ def through_one_port(machine: Machine, resource: Resource, moved: Value) -> Valu
     return -(-moved // ports_of_stream(machine, resource))
 
 
-def part_of_ports(machine: Machine, copies: int, streams: int, together: int = 1) -> Machine:
+def part_of_ports(machine: Machine, copies: int, streams: int, together: int | None = None) -> Machine:
     """The machine as one of several copies of a program finds it that all run at once: of each port that copies share, it has its part.
 
     streams: of each copy. together: copies that take weights at once, so that each pays its part of them.
@@ -43,9 +43,9 @@ def part_of_ports(machine: Machine, copies: int, streams: int, together: int = 1
 def ports_at_once(key: MachineKey) -> Machine:
     """The machine as a load for several copies at once finds it, of whose bytes each pays its part."""
     resources = key.machine.timing.resources
-    if all(each.together == 1 for each in resources):
+    if not any(each.together for each in resources):
         return key.machine
-    return _with_resources(key.machine, [replace(r, bytes_per_cycle=r.bytes_per_cycle * r.together, together=1) for r in resources])
+    return _with_resources(key.machine, [replace(r, bytes_per_cycle=r.bytes_per_cycle * (r.together or 1), together=None) for r in resources])
 
 
 def _with_resources(machine: Machine, resources: Iterable[Resource]) -> Machine:

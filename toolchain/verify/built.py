@@ -151,12 +151,17 @@ class ProgramUnderTest:
         return time_state(self.program, self.state())
 
     @property
-    def rooms(self) -> "tuple[ProgramUnderTest, ...]":
+    def copies(self) -> "tuple[ProgramUnderTest, ...]":
         """By copy of the program: its room in memory, and the origins of its own instructions alone. Copies may wait for each other, so the order
         is that of all."""
-        held = self.map
-        copy = self.program.stream // held.streams
-        return tuple(replace(self, map=held.room(k), origins=self.origins.only(copy == k)) for k in range(held.rooms)) if held.rooms > 1 else (self,)
+        copy = self.program.stream // self.map.streams
+        found = (replace(self, map=room, origins=self.origins.only(copy == k)) for k, room in enumerate(self.rooms))
+        return tuple(found) if len(self.rooms) > 1 else (self,)
+
+    @cached_property
+    def rooms(self) -> tuple[DramMap, ...]:
+        """The map as each copy of the program sees it."""
+        return tuple(map(self.map.room, range(self.map.rooms))) if self.map.rooms > 1 else (self.map,)
 
     @property
     def owner(self) -> Ints:
@@ -167,17 +172,17 @@ class ProgramUnderTest:
         """A new state with everything in DRAM that the program reads. inputs: of each of its copies; those behind the last get none."""
         state = self.map.state(self.program.machine, self.constants)
         for room, own in zip(self.rooms, inputs, strict=False):
-            room.map.write(self.program.machine, state, own)
+            room.write(self.program.machine, state, own)
         return state
 
     def restarts(self, state: State) -> Callable[[], State]:
         """Makes further states like `state`, which did not run yet; the inputs that it holds are not packed again."""
-        held = [(room, name, room.stored(state, name).copy()) for room in self.rooms for name in self.region.inputs]
+        held = [(room, name, room.buffer(state, name).copy()) for room in self.rooms for name in self.region.inputs]
 
         def start() -> State:
             fresh = self.map.state(self.program.machine, self.constants)
             for room, name, data in held:
-                room.stored(fresh, name)[:] = data
+                room.buffer(fresh, name)[:] = data
             return fresh
 
         return start

@@ -87,7 +87,7 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
     state = _state(tested, runs[0])
     start = tested.restarts(state)
     checked, hazards, warnings = _checked(tested, state)
-    readings = [TensorReader(room, peek.room(number) if peek else None) for number, room in enumerate(tested.rooms)]
+    readings = [TensorReader(copy, peek.room(number) if peek else None) for number, copy in enumerate(tested.copies)]
     comparing = [_Comparing(readings[number % len(readings)], own, checked.footprints, number) for number, own in enumerate(wanted)]
     states = [state, *(_state(tested, run) for run in runs[1:])]
     together = [comparing[first : first + len(readings)] for first in range(0, len(comparing), len(readings))]
@@ -232,4 +232,4 @@ def _orders(program: Program, checked: Checked) -> Iterator[Ints]:
 def _ordered(tested: ProgramUnderTest, state: State, finished: State, order: Ints) -> bool:
     """Whether an order in which units issue leaves the same outputs as the schedule's. state: before the program."""
     engine_named("fast")(tested.program, state, order)
-    return all(np.array_equal(room.stored(state, name), room.stored(finished, name)) for room in tested.rooms for name in tested.region.outputs)
+    return all(np.array_equal(room.buffer(state, name), room.buffer(finished, name)) for room in tested.rooms for name in tested.region.outputs)

@@ -128,7 +128,8 @@ class ProgramRules:
 class Resource:
     """A port or link shared by transfers: `bytes_per_cycle` bytes in `per` cycles.
 
-    policy: fifo | fair | priority (units earlier in `priority` first). together: streams that share the cost of a load for all of them.
+    policy: fifo | fair | priority (units earlier in `priority` first). together: streams that share the cost of a load for
+    all of them, where a search looks at one of them; no file says it.
     """
 
     name: str
@@ -139,7 +140,7 @@ class Resource:
     source: str = ""
     assumed: bool = False
     per: int = 1
-    together: int = 1
+    together: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
