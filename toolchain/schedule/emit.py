@@ -112,12 +112,12 @@ def emit(
     state: State,
     dealt: Sequence[int] | None = None,
     barriers: bool = False,
-    like: Emitted | None = None,
+    known: Solved | None = None,
 ) -> Emitted:
     """The program of the steps of these parts. scopes: the names that templates see of each part's tensors (X_base and the like), and
     `constants_base` where there are any. state: the contents of memory before it runs. dealt: the stream of each step of the sequence, in which all
-    could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams. like: a program of other
-    streams, whose synchronisation is taken where it serves.
+    could run one by one; without it, one stream does all. barriers: one wait may take the tokens of several streams. known: of other streams,
+    whose synchronisation is taken where it serves.
 
     Raises UserError E1005 for a template, E1007 for constants of several streams, E0304 for a field, E0309, E0404, E0405 for instructions that the
     machine refuses, and all of `synchronise`.
@@ -142,7 +142,6 @@ def emit(
     order = np.argsort(listed.stream, kind="stable")
     program = _built(_Instructions(machine, listed, order))
     rank = tuple(np.argsort(order, kind="stable").tolist()) if dealt else None
-    known = like.solved if like else None
     lent = moved_elsewhere(known, program) if known and known.serves(program) else None
     found = lent or _synchronised(_Unsynchronised(program, state, rank, barriers))
     source = np.append(order, NONE)[found.source]

@@ -58,19 +58,21 @@ def write_program(machine: Machine, plan: Plan, steps: Steps) -> tuple[PlacedReg
         if number and not dealt and scopes == placed.scopes[0]:
             written.append(written[0])
         else:
-            like = written[0] if written else None
-            written.append(emit(machine, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers, like))
+            known = written[0].solved if written else None
+            written.append(emit(machine, steps.parts, steps.sequence, residency, scopes, state, dealt, plan.barriers, known))
     return placed, written[0] if len(written) == 1 else together(written, 0 if steps.dealt else plan.copies.streams)
 
 
 def _teams(machine: Machine, plan: Plan, steps: Steps, placed: PlacedRegion, state: State) -> list[Emitted]:
     """The programs of copies that share loads."""
     written: list[Emitted] = []
-    streams, dealt = plan.copies.streams, steps.dealt or [0] * len(steps.sequence)
+    streams = plan.copies.streams
+    each = list(zip(steps.sequence, steps.dealt or [0] * len(steps.sequence), strict=True))
     for copies in teams(machine, plan.copies):
-        each, scopes = list(zip(steps.sequence, dealt, strict=True)), placed.scopes[copies.start : copies.stop]
-        team, like = team_of(machine, copies.start * streams, streams, steps.parts, each, scopes), written[0] if written else None
-        made = emit(machine, team.parts, team.sequence, team.residency, team.scopes, state, team.dealt, plan.barriers, like)
+        scopes = placed.scopes[copies.start : copies.stop]
+        team = team_of(machine, copies.start * streams, streams, steps.parts, each, scopes)
+        known = written[0].solved if written else None
+        made = emit(machine, team.parts, team.sequence, team.residency, team.scopes, state, team.dealt, plan.barriers, known)
         written.append(replace(made, origins=team.of_one(made.origins, len(steps.parts))))
     return written
 
