@@ -272,6 +272,10 @@ def _export(export: argparse.ArgumentParser) -> None:
     model.add_argument("-o", "--output", metavar="FILE.onnx", required=True)
     model.add_argument("--embed", action="store_true", help="with the bundle inside, not beside it")
     model.set_defaults(run="convert:export_onnx")
+    plugin = forms.add_parser("provider", help="an execution provider of ONNX Runtime for these nodes, as a plug-in in C")
+    plugin.add_argument("bundle", metavar="MODEL.bundle")
+    plugin.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where provider.c and its parts go")
+    plugin.set_defaults(run="convert:export_provider")
 
 
 def _cosim(cosim: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,9 +97,7 @@ def export_c(arguments: argparse.Namespace) -> None:
     machines = bundle_machines(bundle.manifest.targets, str(path))
     library = c_library(bundle, machines, str(path), path.read_bytes() if arguments.embed else b"") if arguments.library else None
     files = library.files if library else stand_alone(bundle, machines, str(path))
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
-        write_atomic(folder / name, data)
+    _write(folder, files)
     sources = " ".join(sorted((name for name in files if name.endswith(".c")), key=lambda name: (name != "program.c", name)))
     flags, made = ("-O3", "model") if library is None else ("-O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared", f"lib{library.name}.so")
     print(f"{folder}: {len(files)} files; cc -std=c99 {flags} {sources} -lm -o {made}")
@@ -132,3 +131,22 @@ def export_onnx(arguments: argparse.Namespace) -> None:
     write_atomic(output, model.SerializeToString(deterministic=True))
     regions = sum(node.op_type == "EPContext" for node in model.graph.node)
     print(f"{output}: {len(model.graph.node)} nodes, {regions} of them compiled; {'the bundle is inside' if arguments.embed else f'reads {context}'}")
+
+
+def export_provider(arguments: argparse.Namespace) -> None:
+    """Writes the plug-in's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where a region is none that C can run."""
+    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.provider import provider
+
+    path, folder = Path(arguments.bundle), Path(arguments.output)
+    bundle = read_bundle(path)
+    made = provider(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+    _write(folder, made.files)
+    flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"
+    print(f"{folder}: {len(made.files)} files; cc {flags} {' '.join(made.sources)} -lm -lpthread -o lib{made.name}.so")
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
+        write_atomic(folder / name, data)

@@ -11,6 +11,7 @@ from onnx import helper
 
 from toolchain import __version__
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
+from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
 from toolchain.runtime.executor import whole_segment
 from toolchain.spec.errors import fail
@@ -32,7 +33,7 @@ def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> o
         if isinstance(run, HostSegment):
             made.add_host(run)
         else:
-            made.nodes.append(_node(run, context, main=not regions))
+            made.nodes.append(_node(run, context, digest(manifest_text(bundle).encode()), main=not regions))
             regions += 1
     if not regions:
         raise fail("E1118", "nothing of the model runs on a machine, so no node of it is compiled")
@@ -42,13 +43,14 @@ def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> o
     return model
 
 
-def _node(region: RegionProgram, context: str | bytes, main: bool) -> onnx.NodeProto:
-    """main: whether the node says where the bundle is; others find theirs in it by the name of their partition."""
+def _node(region: RegionProgram, context: str | bytes, manifest: str, main: bool) -> onnx.NodeProto:
+    """manifest: the SHA-256 of the bundle's, by which a provider knows its own nodes. main: whether the node says where the bundle is; others find
+    theirs in it by the name of their partition."""
     given = {"ep_cache_context": context, "embed_mode": int(isinstance(context, bytes))} if main else {}
     names = ([port.name for port in side] for side in (region.inputs, region.outputs))
     return helper.make_node(
         OPERATOR, *names, name=region.name, domain=DOMAIN, main_context=int(main), partition_name=region.name, source=SOURCE,
-        ep_sdk_version=__version__, hardware_architecture=region.target, **given,
+        ep_sdk_version=__version__, notes=manifest, hardware_architecture=region.target, **given,
     )  # fmt: skip
 
 

@@ -127,7 +127,7 @@ def written(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") ->
 
 
 @dataclass(frozen=True)
-class _Step:
+class CStep:
     """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest are names of the template."""
 
     kind: str
@@ -147,7 +147,7 @@ class _Step:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class CTensor:
     """An array of the program. label: the graph's name, as far as a comment may hold it."""
 
     name: str
@@ -173,7 +173,7 @@ class _Register:
 
 
 @dataclass(frozen=True)
-class _Memory:
+class CMemory:
     """The memory of a region, `bytes` of it. function: in C; else `machine` is the device's, and `program` the name and size of its member."""
 
     name: str
@@ -187,20 +187,21 @@ class _Memory:
 
 @dataclass
 class ProgramWriter:
-    """Walks through the plan and collects the template's names. tensors: by the graph's names."""
+    """Walks through the plan and collects the template's names. hint: of refusals. tensors: by the graph's names."""
 
     bundle: Bundle
     machines: Mapping[str, Machine]
     place: str
-    tensors: dict[str, _Tensor] = field(default_factory=dict[str, _Tensor])
-    steps: list[_Step] = field(default_factory=list[_Step])
+    hint: str = "a stand-alone program has regions and conversions at their borders; `tilewright extract` makes a model of a part"
+    tensors: dict[str, CTensor] = field(default_factory=dict[str, CTensor])
+    steps: list[CStep] = field(default_factory=list[CStep])
     rounding: str = "half_up"
 
     def write(self) -> None:
         manifest = self.bundle.manifest
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
-            self.steps.append(_Step("read", made.name, size=made.size))
+            self.steps.append(CStep("read", made.name, size=made.size))
         for step in manifest.plan:
             run = step_of(manifest, step)
             if isinstance(run, RegionProgram):
@@ -210,11 +211,10 @@ class ProgramWriter:
         for entry in manifest.outputs:
             if entry.name not in self.tensors:
                 raise self.refused(f"the output '{entry.name}' is a constant")
-            self.steps.append(_Step("write", self.tensors[entry.name].name, size=self.size(entry)))
+            self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
 
     def refused(self, text: str) -> UserError:
-        hint = "a stand-alone program has regions and conversions at their borders; `tilewright extract` makes a model of a part"
-        return fail("E1114", text, hint=hint, place=self.place)
+        return fail("E1114", text, hint=self.hint, place=self.place)
 
     def size(self, entry: Interface) -> int:
         """Elements of one sample."""
@@ -222,8 +222,8 @@ class ProgramWriter:
             raise self.refused(f"'{entry.name}' is no float32 tensor of a known size")
         return math.prod(entry.shape)
 
-    def tensor(self, name: str, kind: str, size: int) -> _Tensor:
-        self.tensors[name] = _Tensor(f"t{len(self.tensors)}", kind, size, re.sub(r"[^A-Za-z0-9_.:-]", "_", name)[:80])
+    def tensor(self, name: str, kind: str, size: int) -> CTensor:
+        self.tensors[name] = CTensor(f"t{len(self.tensors)}", kind, size, re.sub(r"[^A-Za-z0-9_.:-]", "_", name)[:80])
         return self.tensors[name]
 
     def host(self, segment: HostSegment) -> None:
@@ -236,7 +236,7 @@ class ProgramWriter:
             source, narrow = self.tensors[first.name or ""], kind == "quantize"
             made = self.tensor(node.outputs[0].name or "", "int8_t" if narrow else "float", source.size)
             zero, scale = int(given.get("zero_y" if narrow else "zero_x", 0)), f"{float(given['scale']).hex()}f"
-            self.steps.append(_Step(kind, made.name, source.name, "", made.size, scale, zero, int(given.get("low", 0)), int(given.get("high", 0))))
+            self.steps.append(CStep(kind, made.name, source.name, "", made.size, scale, zero, int(given.get("low", 0)), int(given.get("high", 0))))
 
     def region(self, run: RegionProgram) -> None:
         machine = self.machines[run.target]
@@ -253,9 +253,9 @@ class ProgramWriter:
         for port in run.inputs:
             stored = run.map.tensors[port.tensor]
             if stored.extents[self.layout_axis(machine, stored.layout)] == stored.shape.channels:
-                self.steps.append(_Step("clear", region=run.name, first=run.map.address_of(port.tensor), size=stored.bytes))
+                self.steps.append(CStep("clear", region=run.name, first=run.map.address_of(port.tensor), size=stored.bytes))
             self.steps.append(self.copy("copy", machine, run, port, self.tensors[port.name]))
-        self.steps.append(_Step("run", region=run.name, function=run.function))
+        self.steps.append(CStep("run", region=run.name, function=run.function))
         for port in run.outputs:
             self.steps.append(self.copy("fetch", machine, run, port, self.tensor(port.name, "int8_t", math.prod(port.shape))))
 
@@ -263,12 +263,12 @@ class ProgramWriter:
         """A region whose tensors stand in memory as they are."""
         for port in run.inputs:
             first, size = self.span(run, port)
-            self.steps.append(_Step("put", self.tensors[port.name].name, region=run.name, first=first, size=size))
-        self.steps.append(_Step("run", region=run.name, function=run.function))
+            self.steps.append(CStep("put", self.tensors[port.name].name, region=run.name, first=first, size=size))
+        self.steps.append(CStep("run", region=run.name, function=run.function))
         for port in run.outputs:
             first, size = self.span(run, port)
             made = self.tensor(port.name, "float", math.prod(port.shape))
-            self.steps.append(_Step("get", made.name, region=run.name, first=first, size=size))
+            self.steps.append(CStep("get", made.name, region=run.name, first=first, size=size))
 
     def span(self, run: RegionProgram, port: Port) -> tuple[int, int]:
         """The first byte of a tensor in the region's memory, and how many it has."""
@@ -278,24 +278,24 @@ class ProgramWriter:
         """The axis of channels among a layout's."""
         return next(item for item in machine.layouts if item.name == layout).domain.index("c")
 
-    def copy(self, kind: str, machine: Machine, run: RegionProgram, port: Port, tensor: _Tensor) -> _Step:
+    def copy(self, kind: str, machine: Machine, run: RegionProgram, port: Port, tensor: CTensor) -> CStep:
         """Elements in the graph's order to or from the region's memory."""
         stored = run.map.tensors[port.tensor]
         found = c_packing(machine, port, stored, run.map.address_of(port.tensor))
         if found is None:
             raise self.refused(f"'{port.name}' is no tensor of bytes in region '{run.name}'")
-        return _Step(kind, tensor.name, region=run.name, loops=found.loops, copies=found.copies, place=found.place)
+        return CStep(kind, tensor.name, region=run.name, loops=found.loops, copies=found.copies, place=found.place)
 
-    def memories(self) -> list[_Memory]:
+    def memories(self) -> list[CMemory]:
         """The memory of each region, in their order."""
         return [self.memory(region) for region in self.bundle.manifest.regions]
 
-    def memory(self, region: RegionProgram) -> _Memory:
+    def memory(self, region: RegionProgram) -> CMemory:
         segments = {name: segment for name, segment in region.map.segments.items() if not segment.memory}
         constants = tuple(self.part(member, segments[name].address) for name, member in region.constants.items())
         registers = tuple(_Register(segment.register, segment.address) for segment in segments.values() if segment.register >= 0)
         machine, program = "" if region.function else region.target, self.part(region.binary, 0)
-        return _Memory(region.name, region.map.bytes, constants, region.function, machine, program, registers)
+        return CMemory(region.name, region.map.bytes, constants, region.function, machine, program, registers)
 
     def part(self, member: str, address: int) -> _Part:
         data = self.bundle.members[member]
