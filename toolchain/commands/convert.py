@@ -143,7 +143,7 @@ def export_provider(arguments: argparse.Namespace) -> None:
     made = provider(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
     _write(folder, made.files)
     flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"
-    print(f"{folder}: {len(made.files)} files; cc {flags} {' '.join(made.sources)} -lm -lpthread -o lib{made.name}.so")
+    print(f"{folder}: {len(made.files)} files; cc {flags} {' '.join(made.sources)} -lm -lpthread -o libprovider.so")
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
