@@ -102,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
     _cosim(commands.add_parser("cosim", help="a built program for a test bench of hardware, and what hardware left beside the emulator"))
+    _profile(commands.add_parser("profile", help="times that a device measured, beside those of the cycle model"))
     _mcp(commands.add_parser("mcp", help="serve commands as tools to a client of the Model Context Protocol, on standard input and output"))
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
@@ -276,6 +277,17 @@ def _export(export: argparse.ArgumentParser) -> None:
     plugin.add_argument("bundle", metavar="MODEL.bundle")
     plugin.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where provider.c and its parts go")
     plugin.set_defaults(run="convert:export_provider")
+
+
+def _profile(profile: argparse.ArgumentParser) -> None:
+    profile.add_argument("bundle", metavar="MODEL.bundle")
+    profile.add_argument(
+        "profile", metavar="PROFILE.csv", help="region, stream and instruction or operation, start, end and counters of what was timed"
+    )
+    profile.add_argument("--region", metavar="REGION", help="only this one")
+    profile.add_argument("--html", metavar="FILE", help="the timeline of one region, with lanes for what was measured")
+    profile.add_argument("--json", metavar="FILE", help="the tables, every deviation included")
+    profile.set_defaults(run="profile:profile")
 
 
 def _cosim(cosim: argparse.ArgumentParser) -> None:

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from toolchain.isa.assembly.disassembler import disassemble_blocks
 from toolchain.isa.footprint.text import comment, controlled
+from toolchain.isa.program import Ints
 from toolchain.schedule.regions.region import Region
 from toolchain.timing.simulate import Timeline
+from toolchain.timing.timeline import Times
 from toolchain.timing.trace import delay_reasons, occupancy, place_of
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import ProgramUnderTest
@@ -49,45 +51,77 @@ class Legend:
     label: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Overlay:
+    """Instructions as a device ran them, drawn in lanes of their own. index: int64 [k], which ones; start, end: float64 [k], on the model's clock."""
+
+    index: Ints
+    start: Times
+    end: Times
+
+
 def region_legend(tested: ProgramUnderTest) -> Legend:
     return Legend(tuple(_nodes(tested.region)), tested.owner.tolist(), tested.listing)
 
 
-def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int = MOST_LISTED) -> dict[str, Any]:
-    """Everything that the script reads. Columns have one entry an instruction, in the order of the program; assembly, memory ranges and
-    causes of waiting are left out of a program with more than `most_listed` instructions."""
+def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int = MOST_LISTED, overlay: Overlay | None = None) -> dict[str, Any]:
+    """Everything that the script reads. Columns have one entry an instruction, in the order of the program, and behind them one for each of the
+    overlay; assembly, memory ranges and causes of waiting are left out of a program with more than `most_listed` instructions."""
     program, machine = timeline.program, timeline.program.machine
+    drawn = overlay or Overlay(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     lanes, lane = np.unique(program.stream * len(machine.units) + program.unit, return_inverse=True)
     labels, label = _numbered(legend.label or [""] * len(program))
     owner = np.asarray(legend.owner if len(legend.owner) else [-1] * len(program), np.int64)
-    columns = {"lane": packed(lane), "label": packed(np.asarray(label, np.int64)), "operation": packed(owner)}
+    lane = np.concatenate([lane, len(lanes) + lane[drawn.index]])
+    columns = {"lane": packed(lane), "label": packed(_twice(np.asarray(label, np.int64), drawn)), "operation": packed(_twice(owner, drawn))}
+    named = [_lane(timeline, int(number)) for number in lanes]
     return {
-        "title": title, "machine": machine.name, "khz": machine.timing.clock_khz, "cycles": round(timeline.cycles, DIGITS),
-        "kinds": [instruction.name for instruction in machine.instructions], "lanes": [_lane(timeline, int(number)) for number in lanes],
+        "title": title, "machine": machine.name, "khz": machine.timing.clock_khz,
+        "cycles": round(max(timeline.cycles, float(drawn.end.max(initial=0.0))), DIGITS),
+        "kinds": [instruction.name for instruction in machine.instructions],
+        "lanes": [*_placed(named, "modelled"), *_placed(named, "measured")] if overlay else named,
         "operations": [{"name": node.name, "kind": node.kind, "reads": node.reads} for node in legend.nodes],
-        "labels": labels, "columns": dict(_columns(timeline)) | columns, "memories": list(_memories(timeline)),
-        "bounds": _bounds(timeline), **(_listing(timeline) if len(program) <= most_listed else {"causes": {}}),
+        "labels": labels, "columns": dict(_columns(timeline, drawn)) | columns, "memories": list(_memories(timeline)),
+        "bounds": _bounds(timeline), **(_listing(timeline, drawn) if len(program) <= most_listed else {"causes": {}}),
     }  # fmt: skip
 
 
-def _columns(timeline: Timeline) -> Iterator[tuple[str, dict[str, str]]]:
+def _twice(column: NDArray[Any], drawn: Overlay) -> NDArray[Any]:
+    """An entry for each instruction, and for those of the overlay again."""
+    return np.concatenate([column, column[drawn.index]])
+
+
+def _placed(lanes: Sequence[tuple[str, str]], where: str) -> list[tuple[str, str, str]]:
+    """The lanes of a program and of its overlay are places of their own, and say which they are."""
+    return [(f"{place} {where}".strip(), name, where) for place, name in lanes]
+
+
+def _columns(timeline: Timeline, drawn: Overlay) -> Iterator[tuple[str, dict[str, str]]]:
     """Starts in cycles as float64; lengths and waiting, which are short, as float32."""
-    program, result = timeline.program, timeline.result
-    yield "start", packed(np.round(result.start, DIGITS))
-    for name, column in (("length", result.end - result.start), ("held", timeline.held), ("waited", timeline.waited)):
+    program, result, none = timeline.program, timeline.result, np.zeros(len(drawn.index))
+    yield "start", packed(np.round(np.concatenate([result.start, drawn.start]), DIGITS))
+    for name, column in (
+        ("length", np.concatenate([result.end - result.start, drawn.end - drawn.start])),
+        ("held", np.concatenate([timeline.held, none])),
+        ("waited", np.concatenate([timeline.waited, none])),
+    ):
         yield name, packed(np.round(column, DIGITS).astype(np.float32))
-    yield "kind", packed(program.kind)
-    yield "producer", packed(result.producer)
+    yield "kind", packed(_twice(program.kind, drawn))
+    yield "producer", packed(np.concatenate([result.producer, np.full(len(drawn.index), -1)]))
 
 
-def _listing(timeline: Timeline) -> dict[str, Any]:
+def _listing(timeline: Timeline, drawn: Overlay) -> dict[str, Any]:
     """The assembly of each instruction, the ranges that it reads and writes, and why it was late."""
     program = timeline.program
-    unknown = controlled(program.machine)
+    unknown, again = controlled(program.machine), drawn.index.tolist()
+    text = [line for block in disassemble_blocks(program) for line in block.splitlines() if not line.startswith(".stream")]
+    footprint = [comment(timeline.footprints, index, unknown) for index in range(len(program))]
+    late = (drawn.start - timeline.result.start[drawn.index]).tolist()
+    measured = {len(program) + row: [f"measured: starts {each:+,.0f} cycles from the model"] for row, each in enumerate(late)}
     return {
-        "text": [line for block in disassemble_blocks(program) for line in block.splitlines() if not line.startswith(".stream")],
-        "footprint": [comment(timeline.footprints, index, unknown) for index in range(len(program))],
-        "causes": _causes(timeline),
+        "text": text + [text[index] for index in again],
+        "footprint": footprint + [footprint[index] for index in again],
+        "causes": _causes(timeline) | measured,
     }
 
 

@@ -33,3 +33,14 @@ def beside(run: Run, timeline: Timeline) -> Beside:
             raise ValueError(f"the hardware started {len(found)} instructions of unit {unit.name}, the program has {len(modelled)}")
         late[unit.name] = found - modelled.astype(np.int64)
     return Beside(run.cycles, int(timeline.cycles), late)
+
+
+def profile(region: str, run: Run, timeline: Timeline) -> str:
+    """The starts as a table that `tilewright profile` reads. Units start their instructions in the order of the program."""
+    program = timeline.program
+    rows = [
+        f"{region},{index},{start}"
+        for number, unit in enumerate(program.machine.units)
+        for index, start in zip(np.flatnonzero(program.unit == number).tolist(), run.starts[unit.name], strict=True)
+    ]
+    return "\n".join(["region,instruction,start_cycles", *rows]) + "\n"

@@ -17,7 +17,7 @@
   const view = { from: 0, to: total };
   let chosen = -1, hovered = -1, marked = -1, matches = null, waiting = false;
 
-  const lanes = data.lanes.map(([place, name]) => ({ place, name, items: [] }));
+  const lanes = data.lanes.map(([place, name, where]) => ({ place, name, measured: where === "measured", items: [] }));
   for (let i = 0; i < count; i++) lanes[column.lane[i]].items.push(i);
   for (const lane of lanes) {
     if (lane.items.some((i, at) => at && start[i] < start[lane.items[at - 1]])) lane.items.sort((a, b) => start[a] - start[b] || a - b);

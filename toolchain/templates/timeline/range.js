@@ -8,11 +8,11 @@
     context.fillRect(from, 0, wide, high);
   }
 
-  /** Cycles within the range by kind, by operation and all together; units at work at once count each. */
+  /** Cycles within the range by kind, by operation and all together; units at work at once count each, measured lanes none. */
   function sumRange() {
     const kinds = new Float64Array(data.kinds.length), operations = new Float64Array(data.operations.length + 1);
     let waited = 0;
-    for (const lane of lanes) {
+    for (const lane of lanes.filter((each) => !each.measured)) {
       for (let at = above(lane.end, range.from); at < lane.items.length && lane.start[at] < range.to; at++) {
         const i = lane.items[at], inside = Math.min(lane.end[at], range.to) - Math.max(lane.start[at], range.from);
         kinds[column.kind[i]] += inside;

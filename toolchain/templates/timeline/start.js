@@ -15,7 +15,7 @@
 
   for (const canvas of canvases) canvas.dataset.height = canvas.getAttribute("height");
   const assumed = data.bounds.assumed.length ? `; assumed: ${data.bounds.assumed.join(", ")}` : "";
-  byId("facts").textContent = `${data.machine}: ${numeral(data.cycles)} cycles, ${ms(data.cycles)}, ${numeral(count)} instructions; at least ${numeral(data.bounds.cycles)} (${data.bounds.by})`;
+  byId("facts").textContent = `${data.machine}: ${numeral(data.cycles)} cycles, ${ms(data.cycles)}, ${numeral(count - lanes.reduce((sum, lane) => sum + (lane.measured ? lane.items.length : 0), 0))} instructions; at least ${numeral(data.bounds.cycles)} (${data.bounds.by})`;
   byId("facts").title = `at ${data.khz / 1000} MHz${assumed}`;
   for (const id of ["lanes", "rooms", "operations", "edges"]) byId(id).textContent = "";
   showRows();

@@ -1,0 +1,73 @@
+"""Measured beside modelled: a device that is as quick as the model deviates nowhere, a slower one where it is slower."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.report.profile.measured import profile, region
+from toolchain.report.profile.beside import Beside, beside, headline, measured_spans
+from toolchain.report.profile.read import Profile, read_profile
+from toolchain.spec.errors import Source, UserError
+
+
+def _beside(given: Profile) -> Beside:
+    return beside(given, measured_spans(given, given.events, region()), region())
+
+
+@given(st.integers(-(10**6), 10**6), st.booleans(), st.sampled_from(["cycles", "ns"]))
+def test_a_device_with_another_zero_deviates_nowhere(offset: int, ends: bool, unit: str) -> None:
+    found = _beside(profile(float(offset), ends, unit))
+    assert found.deviations == ()
+    assert found.offset == pytest.approx(offset, abs=0.01)
+    assert found.measured == pytest.approx(found.modelled, abs=0.01)
+    assert [each.operation for each in found.operations] == ["conv1", "conv2"]
+    assert all(each.measured == pytest.approx(each.modelled, abs=0.01) and each.later == pytest.approx(0, abs=0.01) for each in found.operations)
+
+
+@given(st.data())
+def test_the_instruction_that_lost_time_is_found(data: st.DataObject) -> None:
+    """From one instruction on, everything that starts later comes later still."""
+    start = region().timeline.result.start
+    slow, cycles = data.draw(st.integers(1, len(start) - 1)), data.draw(st.integers(1, 10**5))
+    begins = float(np.unique(start)[min(slow, len(np.unique(start)) - 1)])
+    found = _beside(profile(np.where(start >= begins, float(cycles), 0.0)))
+    queues = {int(queue) for queue, time in zip(region().timeline.program.queue, start, strict=True) if time >= begins}
+    assert len(found.deviations) == len(queues)
+    assert {each.lost for each in found.deviations} == {float(cycles)}
+    assert min(each.modelled for each in found.deviations) == begins
+    assert found.measured - found.modelled == cycles
+
+
+def test_counters_are_summed_by_operation() -> None:
+    found = _beside(profile())
+    owner = region().owner
+    assert found.counters == ("stalls",)
+    assert [each.counters for each in found.operations] == [(float(np.flatnonzero(owner == number).sum()),) for number in (0, 1)]
+
+
+def test_operations_that_were_timed_as_a_whole() -> None:
+    text = "operation,start_cycles,end_cycles\nconv2,1000,1500\nconv1,100,600\n"
+    found = _beside(read_profile(Source("p.csv", text)))
+    assert (found.whole, found.spans, found.of) == (True, 2, 2)
+    assert [(each.operation, each.measured) for each in found.operations] == [("conv1", 500.0), ("conv2", 500.0)]
+    result, owner = region().timeline.result, region().owner
+    modelled = [float(result.start[owner == number].min()) for number in (0, 1)]
+    assert found.operations[1].later == 900 - (modelled[1] - modelled[0])
+    assert "2 of 2 operations measured; 1,400 cycles" in headline(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("instruction,start_ns\n0,1\n0,2\n", "p.csv:3:1: E1128 this was timed twice in one profile"),
+        ("instruction,start_ns\n99999,1\n", "p.csv:2:1: E1128 'region0' has no instruction 99999 in stream 0"),
+        ("stream,instruction,start_ns\n1,0,1\n", "p.csv:2:1: E1128 'region0' has no instruction 0 in stream 1"),
+        ("operation,start_ns\nconv3,1\n", "p.csv:2:1: E1128 'region0' has no operation 'conv3'; did you mean 'conv"),
+        ("operation,start_ns\n,1\n", "p.csv:2:1: E1128 'region0' has no operation ''"),
+    ],
+)
+def test_what_the_program_has_not_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        _beside(read_profile(Source("p.csv", text)))
+    assert str(caught.value).startswith(message)

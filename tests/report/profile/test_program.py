@@ -1,0 +1,42 @@
+"""A region out of a bundle alone."""
+
+import numpy as np
+import pytest
+
+from tests.operations.made import load_machine
+from tests.report.profile.measured import region
+from tests.runtime import small
+from toolchain.report.profile.program import modelled_region, timed_regions
+from toolchain.runtime.contents import Bundle
+from toolchain.spec.errors import UserError
+
+
+def test_it_is_the_program_that_was_compiled() -> None:
+    compiled = small.network()[2]["region0"]
+    found = region()
+    assert found.timeline.program.streams == compiled.program.streams
+    assert found.operations == ("conv1", "conv2")
+    assert found.owner.tolist() == compiled.origins.operation.tolist()
+    assert [node.name for node in found.legend.nodes] == ["conv1", "conv2"]
+    assert "conv2 compute" in {label.rsplit(" ", 1)[0] if label.count(" ") > 1 else label for label in found.legend.label}
+
+
+def test_instructions_are_numbered_in_their_stream() -> None:
+    found = region()
+    count = len(found.timeline.program)
+    assert [found.instruction(0, 0), found.instruction(0, count - 1)] == [0, count - 1]
+    assert [found.instruction(0, count), found.instruction(1, 0)] == [-1, -1]
+    assert np.array_equal(found.timeline.program.stream, np.zeros(count))
+
+
+def test_only_programs_are_timed() -> None:
+    bundle = small.bundle()
+    assert list(timed_regions(bundle, {"vta": load_machine("vta")})) == ["region0", "region1"]
+
+
+def test_a_schedule_that_numbers_no_operations_is_refused() -> None:
+    bundle = small.bundle()
+    first = bundle.manifest.regions[0]
+    members = bundle.members | {first.schedule: bundle.members[first.schedule].replace(b"operation: 1", b"operation: 900000000")}
+    with pytest.raises(UserError, match="E1110 the schedule of 'region0' does not number its operations from 0 on"):
+        modelled_region(Bundle(bundle.manifest, members), first, load_machine("vta"), "small.bundle")

@@ -1,0 +1,1 @@
+"""Times that a device measured, beside those of the cycle model."""

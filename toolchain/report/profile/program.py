@@ -1,0 +1,56 @@
+"""A region's program out of a bundle alone, timed by the model, with the names of its operations."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.codegen.binary import read_origins
+from toolchain.isa.program import Ints
+from toolchain.report.timeline_data import Legend, Node
+from toolchain.runtime.contents import Bundle, RegionProgram
+from toolchain.runtime.open_region import region_image
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+from toolchain.timing.simulate import Timeline, time_state
+from toolchain.verify.built import bundled_schedule
+
+
+@dataclass(frozen=True)
+class ModelledRegion:
+    """operations: names by index. owner: int64 [n], the index of each instruction's operation, -1 for none. legend: the same for a page."""
+
+    name: str
+    timeline: Timeline
+    operations: tuple[str, ...]
+    owner: Ints
+    legend: Legend
+
+    def instruction(self, stream: int, number: int) -> int:
+        """The index of a stream's instruction in the program, -1 for none."""
+        first = int(np.searchsorted(self.timeline.program.stream, stream))
+        count = int(np.searchsorted(self.timeline.program.stream, stream + 1)) - first
+        return first + number if 0 <= number < count else -1
+
+
+def timed_regions(bundle: Bundle, machines: Mapping[str, Machine]) -> Mapping[str, RegionProgram]:
+    """Regions that are programs of a machine's instructions, by name."""
+    return {region.name: region for region in bundle.manifest.regions if region.origins and machines[region.target].instructions}
+
+
+def modelled_region(bundle: Bundle, region: RegionProgram, machine: Machine, place: str) -> ModelledRegion:
+    """Times the program. Raises UserError E032x and E03xx for a damaged program, E05xx for one that does not end, E1110 and E14xx for parts of the
+    bundle that are none."""
+    image = region_image(bundle, region, machine, place)
+    schedule = bundled_schedule(bundle, region, place)
+    entries = {operation.operation: operation for _, operation in schedule.entries()}
+    if set(entries) != set(range(len(entries))):
+        raise fail("E1110", f"the schedule of '{region.name}' does not number its operations from 0 on", hint="build the model again", place=place)
+    names = tuple(entries[number].name for number in range(len(entries)))
+    origins = read_origins(bundle.members[region.origins], len(image.program), len(entries), region.name, place)
+    timeline = time_state(image.program, image.map.state(machine, image.constants))
+    steps = [" ".join(step).strip() for step in origins.steps]
+    pairs = zip(origins.operation.tolist(), origins.step.tolist(), strict=True)
+    labels = [f"{names[operation]} {steps[step]}" if operation >= 0 and step >= 0 else "" for operation, step in pairs]
+    nodes = tuple(Node(name, entries[number].kernel, ()) for number, name in enumerate(names))
+    return ModelledRegion(region.name, timeline, names, origins.operation, Legend(nodes, origins.operation.tolist(), labels))
