@@ -49,4 +49,10 @@ def test_the_machine_as_shipped_is_a_point_or_none() -> None:
     axes = (Axis("SIZE", ("1", "2")), Axis("config", ("a", "b")), Axis("streams", ("1", "2")))
     assert shipped(axes, {"SIZE": 2, "OTHER": 7}, "b") == ("2", "b", "1")
     assert shipped(axes, {"SIZE": 3}, "b") is None
-    assert shipped((*axes, Axis("place", ("all",))), {"SIZE": 2}, "b") is None
+    assert shipped((*axes, Axis("place", ("all", "least"))), {"SIZE": 2}, "b") is None
+    assert shipped((*axes, Axis("effort", ("1", "2"))), {"SIZE": 2}, "b") == ("2", "b", "1", "2")
+
+
+def test_a_variable_with_one_value_is_the_same_for_the_shipped_machine() -> None:
+    assert shipped((Axis("SIZE", ("1", "2")), Axis("effort", ("0",))), {"SIZE": 2}, "") == ("2", "0")
+    assert shipped((Axis("SIZE", ("1",)), Axis("effort", ("0",))), {"SIZE": 2}, "") is None

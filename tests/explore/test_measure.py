@@ -1,5 +1,6 @@
 """Points that are built, and points that are refused."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,11 @@ import pytest
 
 from toolchain.explore.measure import measure, variables_of
 from toolchain.explore.study import Axis, Study
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
+from toolchain.verify.built import Built
+from toolchain.verify.ladder import verify_outputs
+from toolchain.verify.verdict import OutputVerdict
 
 STUDY = Study(
     "vta:pynq", ("digits",), (Axis("LOG_BLOCK", ("3", "4", "9")), Axis("config", ("sim",)), Axis("streams", ("1",)), Axis("place", ("all",)))
@@ -18,6 +23,8 @@ def test_axes_become_the_variables_of_a_build() -> None:
     found = variables_of(STUDY, ("4", "sim", "2", "all"))
     assert (found.targets, found.models, found.params) == (("vta:sim",), ("digits",), (("LOG_BLOCK", "4"),))
     assert (found.streams, found.images, found.place) == (2, 0, "all")
+    policies = replace(STUDY, axes=(Axis("search", ("greedy",)), Axis("effort", ("0",))))
+    assert [(found.search, found.effort, found.params) for found in [variables_of(policies, ("greedy", "0"))]] == [("greedy", 0, ())]
     assert variables_of(replace(STUDY, axes=STUDY.axes[:1]), ("4",)).targets == ("vta:pynq",)
 
 
@@ -34,13 +41,32 @@ def test_a_refusal_of_the_system_is_none_of_the_point(tmp_path: Path) -> None:
         measure(replace(STUDY, axes=STUDY.axes[:1]), ("4",), tmp_path / "file")
 
 
-def test_a_point_has_every_figure(tmp_path: Path) -> None:
-    found = measure(replace(STUDY, axes=STUDY.axes[:1], verify=False), ("4",), tmp_path)
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One point is built once."""
+    return tmp_path_factory.mktemp("build")
+
+
+def test_a_point_has_every_figure(builds: Path) -> None:
+    found = measure(replace(STUDY, axes=STUDY.axes[:1], verify="sample"), ("4",), builds)
     assert found.refused == ""
     assert set(found.figures) == {"ms", "total_ms", "cycles", "bytes", "area", "energy", "power", "accuracy"}
     assert found.figures["ms"] == pytest.approx(found.figures["cycles"] / 100_000)
     assert found.figures["power"] == pytest.approx(found.figures["energy"] / found.figures["ms"])
     assert found.figures["energy"] > found.figures["bytes"] * 162.5e-6
     assert found.figures["area"] == pytest.approx(2.698, abs=0.001)
-    assert (tmp_path / found.reports[0]).read_text().startswith("digits on vta:pynq")
+    assert (builds / found.reports[0]).read_text().startswith("digits on vta:pynq")
     assert found.limits
+    assert found.seconds > 0
+    assert not list(builds.rglob("verdict.json"))
+
+
+def test_a_point_whose_outputs_differ_on_a_sample_is_refused(builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def off_by_one(built: Built, samples: Mapping[str, Array]) -> list[OutputVerdict]:
+        first, *others = verify_outputs(built, samples)
+        assert (first.differing, first.mixed) == (0, 0)
+        return [replace(first, differing=1), *others]
+
+    monkeypatch.setattr("toolchain.verify.ladder.verify_outputs", off_by_one)
+    found = measure(replace(STUDY, axes=STUDY.axes[:1], verify="sample"), ("4",), builds)
+    assert found.refused.startswith("E1204 output ")

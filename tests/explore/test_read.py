@@ -42,14 +42,19 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, TEXT))
     assert study == Study(
         "vta", ("digits", f"{tmp_path}/nets/mine.onnx"), (Axis("LOG_BLOCK", ("3", "4", "5")), Axis("SHR", ("full", "signed5"))),
-        ("ms", "area"), "bayes", 30, 7, False,
+        ("ms", "area"), "bayes", 30, 7, "no",
     )  # fmt: skip
     check_study(study, load_machine("vta"))
 
 
 def test_what_a_file_leaves_out(tmp_path: Path) -> None:
     study = read_study(written(tmp_path, "explore: {machine: own/m.yaml}\nvary: {A: [1]}\n"))
-    assert (study.machine, study.objectives, study.search, study.budget, study.verify) == (f"{tmp_path}/own/m.yaml", ("ms",), "grid", 200, True)
+    assert (study.machine, study.objectives, study.search, study.budget, study.verify) == (f"{tmp_path}/own/m.yaml", ("ms",), "grid", 200, "all")
+
+
+@pytest.mark.parametrize(("word", "verify"), [("true", "all"), ("all", "all"), ("sample", "sample"), ("no", "no")])
+def test_ways_to_verify(word: str, verify: str, tmp_path: Path) -> None:
+    assert read_study(written(tmp_path, TEXT.replace("verify: false", f"verify: {word}"))).verify == verify
 
 
 @pytest.mark.parametrize(
@@ -70,6 +75,9 @@ def test_what_a_file_leaves_out(tmp_path: Path) -> None:
         ("machine: vta", "models2: []", "E0109 missing key 'machine' in explore"),
         ("SHR: [full, signed5]", "config: [pynk]", "E1501 config = pynk cannot be; it is sim, pynq"),
         ("SHR: [full, signed5]", "streams: [0]", "E1501 streams = 0 cannot be; it is whole numbers from 1 on"),
+        ("SHR: [full, signed5]", "effort: [-1]", "E1501 effort = -1 cannot be; it is whole numbers from 0 on"),
+        ("SHR: [full, signed5]", "search: [greedi]", "E1501 search = greedi cannot be; it is greedy, climb, cover, optimal"),
+        ("verify: false", "verify: maybe", "E0116 'maybe' is not one of "),
     ],
 )
 def test_mistakes_are_told_at_their_place(old: str, new: str, message: str, tmp_path: Path) -> None:

@@ -87,6 +87,17 @@ def test_points_of_a_process_that_died_are_measured_again(tmp_path: Path) -> Non
     assert other.point not in asked
 
 
+@pytest.mark.parametrize("search", ["grid", "bayes"])
+@pytest.mark.parametrize("suggested", [0, 1, 2])
+def test_a_process_that_died_while_it_took_a_point_loses_none(search: str, suggested: int, tmp_path: Path) -> None:
+    study = replace(STUDY, search=search)
+    with quiet():
+        taken = open_trials(study, tmp_path).held.ask()
+        for axis in study.axes[:suggested]:
+            taken.suggest_int(axis.name, 0, len(axis.values) - 1)
+    assert sorted(measure_all(study, tmp_path)) == sorted(found())
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -61,7 +61,7 @@ def study_of(arguments: argparse.Namespace) -> "Study":
     numbers = {name: value for name in ("search", "budget", "seed") if (value := getattr(arguments, name)) is not None}
     if arguments.budget is not None and arguments.budget < 1:
         raise fail("E0002", f"--budget is {arguments.budget}, it must be from 1 on")
-    study = replace(study, axes=tuple(axes.values()), **given, **numbers, verify=study.verify and not arguments.no_verify)
+    study = replace(study, axes=tuple(axes.values()), **given, **numbers, verify="no" if arguments.no_verify else arguments.verify or study.verify)
     machine = load_checked_machine(study.machine)
     check_study(study, machine)
     return replace(study, models=study.models or machine.models, start=shipped(study.axes, parameters(machine), machine.config))

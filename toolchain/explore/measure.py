@@ -1,12 +1,13 @@
 """One point: built, verified and timed through the stages of any other build, so that whatever was built before is not built again."""
 
-import time
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.explore.study import Point, Study
-from toolchain.spec.errors import UserError, one_line
+from toolchain.spec.errors import UserError, fail, one_line
+from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.folders import Claims
 from toolchain.tasks.plan import plan_of
 from toolchain.tasks.stage import Job, Step
@@ -22,7 +23,7 @@ class Outcome:
     """figures: by the names of OBJECTIVES, as far as they are known. refused: why the point cannot be, an error's message; empty where it can.
 
     limits: by model, the unit or memory whose work alone would take most of the time. reports: the summary of each model, below the builds' folder.
-    seconds: of this process; 0 for a point that another one measured.
+    seconds: of processors, that this process and those that it waited for spent on the point.
     """
 
     figures: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -37,20 +38,24 @@ def measure(study: Study, point: Point, root: Path) -> Outcome:
 
     Raises UserError E0005 and E1206, of the system and of files that change, which say nothing of the point.
     """
-    start = time.perf_counter()
+    start = _spent()
     try:
         plan = plan_of(variables_of(study, point), root)
         with Claims() as claims:
             for job, steps in zip(plan.jobs, plan.steps, strict=True):
                 claims.hold(job)
-                _build(steps, study.verify)
+                _build(job, steps, study.verify)
             found = _outcome(plan.jobs, root)
     except UserError as error:
         first = error.diagnostics[0]
         if first.code in SYSTEM:
             raise
-        return Outcome(refused=one_line(f"{first.code} {first.message}"), seconds=time.perf_counter() - start)
-    return Outcome(found.figures, "", found.limits, found.reports, time.perf_counter() - start)
+        return Outcome(refused=one_line(f"{first.code} {first.message}"), seconds=_spent() - start)
+    return Outcome(found.figures, "", found.limits, found.reports, _spent() - start)
+
+
+def _spent() -> float:
+    return sum(os.times()[:4])
 
 
 def variables_of(study: Study, point: Point) -> Variables:
@@ -58,14 +63,31 @@ def variables_of(study: Study, point: Point) -> Variables:
     given = {axis.name: value for axis, value in zip(study.axes, point, strict=True)}
     config, place = given.pop("config", ""), given.pop("place", "")
     streams, images = int(given.pop("streams", "1")), int(given.pop("images", "0"))
+    search, effort = given.pop("search", SEARCH), int(given.pop("effort", EFFORT))
     base = study.machine.partition(":")[0]
     target = f"{base}:{config}" if config else study.machine
-    return Variables((target,), study.models, tuple(sorted(given.items())), place=place, streams=streams, images=images)
+    params = tuple(sorted(given.items()))
+    return Variables((target,), study.models, params, place=place, streams=streams, images=images, search=search, effort=effort)
 
 
-def _build(steps: Mapping[str, Step], verify: bool) -> None:
-    for name in ("verify", "summary") if verify else ("summary",):
+def _build(job: Job, steps: Mapping[str, Step], verify: str) -> None:
+    for name in ("verify", "summary") if verify == "all" else ("summary",):
         fulfil(steps[name], lambda _: None)
+    if verify == "sample":
+        _check_sample(job)
+
+
+def _check_sample(job: Job) -> None:
+    """Raises UserError E1204 where an output of one sample differs, E05xx and E06xx for a program that must not run."""
+    from toolchain.models.samples import calibration_samples
+    from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, model_of, onnx_file
+    from toolchain.verify.built import read_built
+    from toolchain.verify.ladder import verify_outputs
+
+    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
+    wrong = [output.output for output in verify_outputs(built, calibration_samples(model_of(job))) if output.differing or output.mixed]
+    if wrong:
+        raise fail("E1204", f"output '{wrong[0]}' is not the integer network's", place=str(bundle_file(job)))
 
 
 def _outcome(jobs: tuple[Job, ...], root: Path) -> Outcome:

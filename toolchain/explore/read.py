@@ -1,15 +1,16 @@
 """Studies from a file and from a command line, with everything that is wrong with their axes told before a point is built."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from toolchain.explore.study import BUILD_AXES, OBJECTIVES, SEARCHES, Axis, Study
+from toolchain.explore.study import BUILD_AXES, OBJECTIVES, SEARCHES, VERIFY, Axis, Study
 from toolchain.spec.errors import Diagnostic, Source, UserError, fail, nearest
 from toolchain.spec.files import PACKAGE, read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
+from toolchain.spec.search_policies import POLICIES, foreign_policies
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 from toolchain.tasks.variables import PLACES
 
@@ -30,14 +31,18 @@ def read_study(path: Path) -> Study:
     head, folder = root.value["explore"], path.parent
     study = Study(_beside(head.text("machine"), folder), _texts(head, "models", folder), tuple(_axes(root)), span=head.value["machine"].span)
     given = {name: int(node.value) for name in ("budget", "seed") if (node := head.get(name))}
-    verify = head.get("verify")
     return replace(
         study,
         objectives=_texts(head, "objectives") or study.objectives,
         search=head.text("search", study.search),
-        verify=verify is None or bool(verify.value),
+        verify=_verify(head.get("verify")),
         **given,
     )
+
+
+def _verify(node: Node | None) -> str:
+    """One of VERIFY; true is all of it."""
+    return "all" if node is None or node.value is True else str(node.value or VERIFY[-1])
 
 
 def _beside(given: str, folder: Path) -> str:
@@ -117,12 +122,18 @@ def _faults(axis: Axis, machine: Machine) -> Iterator[Diagnostic]:
             wrong = value not in parameter.choices if parameter.choices else not (_is_int(value) and low <= int(value) <= high)
             allowed = parameter.values
         else:
-            allowed = {"config": ", ".join(machine.configs), "place": ", ".join(PLACES)}.get(axis.name, "whole numbers from 1 on")
-            wrong = value not in {"config": machine.configs, "place": PLACES}.get(axis.name, (value,)) or (
-                axis.name in ("streams", "images") and not (_is_int(value) and int(value) > 0)
-            )
+            allowed, wrong = _build_value(axis.name, value, machine)
         if wrong:
             yield Diagnostic("E1501", f"{axis.name} = {value[:40]} cannot be", axis.span, f"it is {allowed}")
+
+
+def _build_value(name: str, value: str, machine: Machine) -> tuple[str, bool]:
+    """What a variable of a build may be, and whether this value is none of it."""
+    words: Mapping[str, Collection[str]] = {"config": machine.configs, "place": PLACES, "search": (*POLICIES, *foreign_policies())}
+    if name in words:
+        return ", ".join(words[name]), value not in words[name]
+    least = 0 if name == "effort" else 1
+    return f"whole numbers from {least} on", not (_is_int(value) and int(value) >= least)
 
 
 def _is_int(text: str) -> bool:

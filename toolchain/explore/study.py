@@ -25,9 +25,13 @@ BUILD_AXES: Mapping[str, str] = MappingProxyType(
         "place": "pays, all or least: which regions are made",
         "streams": "how many of the machine's programs share the work of an operation",
         "images": "how many images a run takes",
+        "search": "the policy that proposes schedules",
+        "effort": "how many schedules of a region are timed exactly",
     }
 )
 """Axes that are no parameters of the machine: variables of a build."""
+VERIFY = ("all", "sample", "no")
+"""All tensors by the whole ladder; the model's outputs on one sample, after the checks of its programs; not at all."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ Point = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Study:
-    """machine: NAME, NAME:CONFIG or a path. budget: the most points that are measured. verify: every tensor of each point is compared too.
+    """machine: NAME, NAME:CONFIG or a path. budget: the most points that are measured. verify: one of VERIFY, for each point.
     start: the machine as its file has it, which is measured first; None where it is no point of the study."""
 
     machine: str
@@ -78,7 +82,7 @@ class Study:
     search: str = "grid"
     budget: int = 200
     seed: int = 0
-    verify: bool = True
+    verify: str = "all"
     start: Point | None = None
     span: Span | None = field(default=None, compare=False)
 

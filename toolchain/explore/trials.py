@@ -24,6 +24,10 @@ DIGEST, OUTCOME, OWNER, LOST, QUEUED_POINT = "digest", "outcome", "owner", "lost
 """Keys of attributes: of the study; of a trial its outcome, the process that measures it, whether that one died, its point where it was queued."""
 
 
+FIXED = "fixed_params"
+"""Optuna's own key of a queued trial's values."""
+
+
 class JournalLock:
     """Optuna's interface of a lock. Its own stay behind when a process is killed, and hold up all others; the system lets go of this one."""
 
@@ -82,13 +86,18 @@ class Trials:
         else:
             self.held.tell(trial.handle, [outcome.figures[name] for name in self.study.objectives])
 
-    def lose(self, trial: Trial) -> None:
-        """The process that measured it died: the point goes back."""
+    def lose(self, trial: "optuna.trial.FrozenTrial") -> None:
+        """The process that measured it died: the point goes back, before the trial ends, as this process may die too. One that died before it took
+        its values leaves those that were queued, or none."""
         import optuna
 
-        trial.handle.set_user_attr(LOST, True)
-        self.held.tell(trial.handle, state=optuna.trial.TrialState.FAIL)
-        self.held.enqueue_trial(dict(trial.handle.params), user_attrs={QUEUED_POINT: point_text(self.study, self._point(trial.handle))})
+        handle = optuna.Trial(self.held, trial._trial_id)  # pyright: ignore[reportPrivateUsage]
+        handle.set_user_attr(LOST, True)
+        values = trial.system_attrs.get(FIXED, trial.params)
+        if all(axis.name in values for axis in self.study.axes):
+            text = " ".join(f"{axis.name}={axis.values[int(values[axis.name])]}" for axis in self.study.axes)
+            self.held.enqueue_trial(dict(values), user_attrs={QUEUED_POINT: text})
+        self.held.tell(handle, state=optuna.trial.TrialState.FAIL)
 
     def _point(self, trial: "optuna.trial.FrozenTrial | optuna.Trial") -> Point:
         """Raises UserError E1502."""
@@ -202,7 +211,7 @@ def _revive(trials: Trials) -> None:
 
     for each in trials.held.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,)):
         if not _alive(str(each.user_attrs.get(OWNER, ""))):
-            trials.lose(Trial((), optuna.Trial(trials.held, each._trial_id)))  # pyright: ignore[reportPrivateUsage]
+            trials.lose(each)
 
 
 def _me() -> str:
