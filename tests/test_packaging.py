@@ -1,6 +1,7 @@
 """The wheel, built from the source distribution, works away from the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -38,5 +39,14 @@ def test_an_installed_wheel_finds_its_machines_and_models(tmp_path: Path) -> Non
     assert models.strip() == str(sorted(path.stem for path in (ROOT / "models").glob("*.yaml")))
     manual = _run("-P", "-c", "from toolchain.cli import main; main(['target', 'manual', 'vta'])", cwd=elsewhere, PYTHONPATH=str(site))
     assert manual.startswith("# vta: instruction set manual")
+    for words in (["verify", "target=vta", "model=digits", "place=all"], ["studio", "vta", "digits", "place=all", "-o", "page.html"]):
+        assert _run("-P", "-c", f"import sys; from toolchain.cli import main; sys.exit(main({words}))", cwd=elsewhere, PYTHONPATH=str(site))
+    assert (elsewhere / "page.html").read_text().endswith("</html>\n")
+    shutil.copy(elsewhere / "build" / "vta" / "digits@place-all" / "bundle" / "digits.bundle", moved := elsewhere / "moved.bundle")
+    run = f"import numpy, toolchain; print(toolchain.load({str(moved)!r}).run({{'image': numpy.zeros((1, 1, 8, 8), 'f4')}})['logits'].shape)"
+    assert _run("-P", "-c", run, cwd=elsewhere, PYTHONPATH=str(site)) == "(1, 10)\n"
+    schema = _run("-P", "-c", "from toolchain.cli import main; main(['schema', 'target'])", cwd=elsewhere, PYTHONPATH=str(site))
+    assert Path(schema.strip()).is_relative_to(site)
+    assert Path(schema.strip()).is_file()
     page = _run("-P", "-c", "from toolchain.cli import main; main(['help', 'E0501'])", cwd=elsewhere, PYTHONPATH=str(site))
     assert page == (ROOT / "docs" / "errors" / "E0501.md").read_text()

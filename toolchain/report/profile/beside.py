@@ -138,7 +138,7 @@ def _operations(measured: Measured, region: ModelledRegion, start: Times, modell
     """In the order in which they start in the model; those of which nothing was measured are left out."""
     owner = measured.index if measured.whole else region.owner[measured.index]
     found = list[tuple[float, OperationTimes]]()
-    for number in np.unique(owner[owner >= 0]).tolist():
+    for number in map(int, np.unique(owner[owner >= 0])):
         rows = np.flatnonzero(owner == number)
         mine = measured.index[rows]
         first = float(start[mine].min())
