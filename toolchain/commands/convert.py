@@ -88,12 +88,13 @@ def export_c(arguments: argparse.Namespace) -> None:
     """
     from toolchain.runtime.bundle import bundle_machines, read_bundle
     from toolchain.runtime.c_library import c_library
+    from toolchain.runtime.signature import trusted_keys
     from toolchain.runtime.stand_alone import stand_alone
 
     if arguments.embed and not arguments.library:
         raise fail("E0002", "--embed is for a library", hint="add --library; `tilewright export elf` makes a program with its bundle inside")
     path, folder = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, trusted_keys())
     machines = bundle_machines(bundle.manifest.targets, str(path))
     library = c_library(bundle, machines, str(path), path.read_bytes() if arguments.embed else b"") if arguments.library else None
     files = library.files if library else stand_alone(bundle, machines, str(path))
@@ -107,9 +108,10 @@ def export_elf(arguments: argparse.Namespace) -> None:
     """Writes the program. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0710 and E0711."""
     from toolchain.runtime.bundle import bundle_machines, read_bundle
     from toolchain.runtime.elf import elf_program
+    from toolchain.runtime.signature import trusted_keys
 
     path, output = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, trusted_keys())
     with sign("compiling"):
         program = elf_program(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
     write_atomic(output, program)
@@ -123,9 +125,10 @@ def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
     from toolchain.runtime.bundle import read_bundle
     from toolchain.runtime.ep_context import ep_context_model
+    from toolchain.runtime.signature import trusted_keys
 
     path, output = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, trusted_keys())
     context = path.read_bytes() if arguments.embed else os.path.relpath(path, output.parent)
     model = ep_context_model(bundle, context, str(path))
     write_atomic(output, model.SerializeToString(deterministic=True))
@@ -137,9 +140,10 @@ def export_provider(arguments: argparse.Namespace) -> None:
     """Writes the plug-in's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where a region is none that C can run."""
     from toolchain.runtime.bundle import bundle_machines, read_bundle
     from toolchain.runtime.provider import provider
+    from toolchain.runtime.signature import trusted_keys
 
     path, folder = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, trusted_keys())
     made = provider(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
     _write(folder, made.files)
     flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"

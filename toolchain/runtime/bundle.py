@@ -5,6 +5,7 @@ fixed forms; sizes are checked before members are read.
 """
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any, cast
 
 from toolchain.isa.check_machine import load_checked_machine
 from toolchain.runtime.contents import Bundle, Manifest, Target, plan_faults
+from toolchain.runtime.signature import check_signature
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import replacing
 from toolchain.spec.fingerprint import fingerprint, section_hashes
@@ -113,21 +115,30 @@ def write_archive(path: Path, members: Mapping[str, bytes]) -> None:
             archive.writestr(entry, data)
 
 
-def read_archive(path: Path) -> dict[str, bytes]:
-    """Every member by name. Raises UserError E0001, E1101 (no zip, or a damaged one), E1102 (members that do not belong), E1103 (sizes)."""
+def read_archive(path: Path, keys: Sequence[Path] = ()) -> dict[str, bytes]:
+    """Every member by name. keys: files of public keys, one of which has to have signed the file.
+
+    Raises UserError E0001, E1101 (no zip, or a damaged one), E1102 (members that do not belong), E1103 (sizes), E1129 (signature).
+    """
     place = str(path)
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size > MAX_BYTES:
                 raise _too_large(f"{size} bytes", place)
-            with zipfile.ZipFile(file) as archive:
+            with zipfile.ZipFile(_signed(path, file.read(), keys) if keys else file) as archive:
                 _check_members(archive, size, place)
                 return {entry.filename: archive.read(entry) for entry in archive.infolist()}
     except (zipfile.BadZipFile, EOFError, ValueError, OverflowError, NotImplementedError, RuntimeError):
         raise fail("E1101", "not a bundle: it is no zip archive, or a damaged one", place=place) from None
     except OSError as error:
         raise fail("E0001", f"cannot read the bundle: {error.strerror or error}", place=place) from None
+
+
+def _signed(path: Path, data: bytes, keys: Sequence[Path]) -> io.BytesIO:
+    """The bytes that were checked are those that are read."""
+    check_signature(path, data, keys)
+    return io.BytesIO(data)
 
 
 def _check_members(archive: zipfile.ZipFile, size: int, place: str) -> None:
@@ -186,9 +197,13 @@ def manifest_text(bundle: Bundle) -> str:
     return json.dumps(to_json(_File(FORMAT, VERSION, sums, bundle.manifest)), indent=1) + "\n"
 
 
-def read_bundle(path: Path) -> Bundle:
-    """Raises UserError E0001 (cannot be read), E1101 (no zip), E1102 (members), E1103 (too large), E1104 (manifest), E1106 (damaged member)."""
-    members, place = read_archive(path), str(path)
+def read_bundle(path: Path, keys: Sequence[Path] = ()) -> Bundle:
+    """keys: files of public keys, one of which has to have signed the bundle; none: it needs no signature.
+
+    Raises UserError E0001 (cannot be read), E1101 (no zip), E1102 (members), E1103 (too large), E1104 (manifest), E1106 (damaged member), E1129
+    (signature).
+    """
+    members, place = read_archive(path, keys), str(path)
     text = members.pop(MANIFEST, None)
     if text is None:
         raise fail("E1102", f"the member '{MANIFEST}' is missing", place=place)

@@ -19,6 +19,7 @@ from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, Re
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
+from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.arrays import Array
@@ -111,12 +112,13 @@ def load(path: Path, machine: Given = None, device: Device | Mapping[str, Device
     """A bundle, ready to run on `device`, the emulator if none is given. machine: for those that are not on the search path, or the paths of files.
 
     device: one that takes programs of all of the bundle's machines, or one for each by the machine's name. native: whether C that the bundle brings
-    may be compiled and run here, which only a bundle from a trusted place should.
+    may be compiled and run here, which only a bundle from a trusted place should. Where TILEWRIGHT_KEYS names public keys, one of them has to have
+    signed the bundle.
 
     Raises UserError E0001 and E11xx for the bundle, E1105 where it was made for another machine, E1113 where it brings C and `native` is not set,
-    E05xx and E06xx for a program that must not run.
+    E1129 for a signature, E05xx and E06xx for a program that must not run.
     """
-    return open_bundle(read_bundle(path), machine, device or EmulatorDevice(), str(path), native=native)
+    return open_bundle(read_bundle(path, trusted_keys()), machine, device or EmulatorDevice(), str(path), native=native)
 
 
 def open_bundle(

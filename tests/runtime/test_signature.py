@@ -1,0 +1,101 @@
+"""Signed bundles: the signature of a trusted key opens them, and nothing else does."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runtime import small
+from toolchain.cli import main
+from toolchain.runtime.bundle import read_bundle, write_bundle
+from toolchain.runtime.executor import load
+from toolchain.runtime.signature import VARIABLE, trusted_keys
+from toolchain.spec.errors import UserError
+
+minisign = pytest.importorskip("minisign")
+
+
+@pytest.fixture
+def signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bundle with its signature; the user trusts its key and another one."""
+    path, own, other = tmp_path / "small.bundle", minisign.KeyPair.generate(), minisign.KeyPair.generate()
+    write_bundle(path, small.bundle())
+    (tmp_path / "small.bundle.minisig").write_bytes(bytes(own.secret_key.sign(path.read_bytes())))
+    for name, pair in (("own.pub", own), ("other.pub", other)):
+        (tmp_path / name).write_bytes(bytes(pair.public_key))
+    monkeypatch.setenv(VARIABLE, os.pathsep.join(str(tmp_path / name) for name in ("other.pub", "own.pub")))
+    return path
+
+
+def _refused(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+def test_a_signature_of_a_trusted_key_opens_the_bundle(signed: Path) -> None:
+    assert load(signed).manifest == read_bundle(signed).manifest
+    assert [key.name for key in trusted_keys()] == ["other.pub", "own.pub"]
+
+
+def test_another_key_or_byte_does_not(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = f"{signed}: E1129 the bundle was changed after it was signed, or signed with a key that is not trusted here"
+    data = bytearray(signed.read_bytes())
+    for place in (0, len(data) // 2, len(data) - 1):
+        data[place] ^= 1
+        signed.write_bytes(data)
+        assert _refused(signed) == message
+        data[place] ^= 1
+    signed.write_bytes(data)
+    assert load(signed)
+    monkeypatch.setenv(VARIABLE, str(signed.with_name("other.pub")))
+    assert _refused(signed) == message
+
+
+def test_without_a_signature_or_with_none_that_is_one(signed: Path) -> None:
+    beside = signed.with_name("small.bundle.minisig")
+    for damaged in (b"", b"\xff\xfe\n" * 4, beside.read_bytes()[:-9], b"untrusted comment: x\nAAAA\ntrusted comment: y\nAAAA\n"):
+        beside.write_bytes(damaged)
+        assert _refused(signed) == f"{beside}: E1129 this is no signature in minisign's format"
+    beside.unlink()
+    assert _refused(signed).startswith(f"{signed}: E1129 the bundle is not signed: there is no file small.bundle.minisig beside it")
+
+
+def test_a_key_that_is_none_is_no_way_in(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = signed.with_name("wrong.pub")
+    wrong.write_bytes(b"no key\n")
+    monkeypatch.setenv(VARIABLE, str(wrong))
+    assert _refused(signed).startswith(f"{wrong}: E1129 this is no public key in minisign's format")
+    monkeypatch.setenv(VARIABLE, str(signed.with_name("none.pub")))
+    assert "E0001" in _refused(signed)
+
+
+def test_commands_ask_for_it_too(signed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "onnx", str(signed), "-o", str(tmp_path / "small.onnx")]) == 0
+    signed.with_name("small.bundle.minisig").unlink()
+    for words in (["export", "onnx"], ["export", "c"], ["export", "elf"], ["export", "provider"], ["cosim", "write"]):
+        assert main([*words, str(signed), "-o", str(tmp_path / "out")]) == 1
+        assert "E1129 the bundle is not signed" in capsys.readouterr().err
+
+
+def test_without_the_variable_no_bundle_needs_one(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    signed.with_name("small.bundle.minisig").unlink()
+    assert load(signed)
+
+
+def test_without_the_library_nothing_is_loaded(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "minisign", None)
+    assert "the library that does it is missing; pip install 'tilewright[signatures]'" in _refused(signed)
+
+
+@pytest.mark.skipif(shutil.which("minisign") is None, reason="needs minisign: apt-get install minisign")
+def test_the_program_itself_signs_for_it(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = signed.parent
+    subprocess.run(["minisign", "-G", "-W", "-p", "acme.pub", "-s", "acme.key"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(["minisign", "-S", "-m", signed.name, "-s", "acme.key"], cwd=folder, check=True, capture_output=True)
+    monkeypatch.setenv(VARIABLE, str(folder / "acme.pub"))
+    assert load(signed)
