@@ -11,9 +11,9 @@ FORMS = {
     "average": {"average_pool", "reduce_mean"},
     "aligned": {"add", "subtract"},
     "weighted": {"conv2d", "conv_transpose", "dense", "depthwise", "linear", "prelu"},
-    "computed": {"matmul", "matmul_heads", "multiply", "multiply_channels"},
+    "computed": {"attention_values", "matmul", "matmul_heads", "multiply", "multiply_channels"},
     "table": {"gelu", "hard_swish", "mish", "sigmoid", "silu", "tanh"},
-    "real": {"layer_norm", "softmax"},
+    "real": {"attention_probabilities", "layer_norm", "softmax"},
 }
 
 
@@ -50,6 +50,6 @@ def test_padding_that_reaches_past_the_edges() -> None:
 
 
 def test_products_cost_multiply_accumulates_and_means_do_not() -> None:
-    assert {name for name, kind in KINDS.items() if kind.multiplies} == {
-        "conv2d", "conv_transpose", "dense", "depthwise", "linear", "matmul", "matmul_heads",
+    assert {name for name, kind in KINDS.items() if kind.products} == {
+        "attention_values", "conv2d", "conv_transpose", "dense", "depthwise", "linear", "matmul", "matmul_heads",
     }  # fmt: skip

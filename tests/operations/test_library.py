@@ -19,11 +19,19 @@ tensors:
 attributes: {factor: factor}
 meaning: {value: "x[n, c] + x[n, c]"}
 """
+OWN = """extends: gelu
+arithmetic:
+  constants: {half: "ratio(1, 2 * scale_x)"}
+  requires: [{that: half < 100, message: too fine}]
+  step: scale_x
+  stages: [{name: y, axes: [n, c, h, w], value: "wrap(x[n, c, h, w] + half)"}]
+onnx: {integer: "products = Identity (x)"}
+"""
 WRONG = [
     ("role: result", "role: data", "E1301 an operation has one tensor of the role 'result', not 0"),
     ("  y:", "  z:", "E1301 the result is called 'y', not 'z'"),
     ("factor: factor", "factor: batch", "E1301 'batch' names two things"),
-    ("x[n, c] + x[n, c]", "x[n, c] + q[n, c]", "memory cannot be read here"),
+    ("x[n, c] + x[n, c]", "x[n, c] + q[n, c]", "E0107 unknown tensor 'q'"),
     ("x[n, c] + x[n, c]", "x[n, c] + x[n]", "E1301 'x' has 2 axes, not 1"),
     ("x[n, c] + x[n, c]", "x[n, b]", "E0107 unknown name 'b'"),
     ("{value:", "{sum:", "E1301 'sum' has no 'over'"),
@@ -117,3 +125,34 @@ def test_a_machine_brings_operations(tmp_path: Path) -> None:
 def test_an_unknown_name_gets_a_hint() -> None:
     with pytest.raises(UserError, match="E0107 unknown operation 'conv3d'; did you mean 'conv2d'"):
         kind_named(builtin_kinds(), "conv3d")
+
+
+def test_a_machine_computes_an_operation_in_arithmetic_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "gelu.yaml").write_text(OWN)
+    kind, plain = kinds_with(tmp_path)["gelu"], builtin_kinds()["gelu"]
+    assert (kind.form, plain.form, kind.meaning, kind.doc) == ("own", "table", plain.meaning, plain.doc)
+    assert "half" in kind.numbers
+    assert kind.integers == "products = Identity (x)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("extends: gelu", "extends: gulu", "E0107 unknown operation 'gulu'"),
+        ("extends: gelu", "extends: conv2d", "E1301 'conv2d' computes in whole numbers already"),
+        ("extends: gelu", "extends: gelu\nactivates: true", "E1301 'activates' stands in the operation that this one extends"),
+        ('onnx: {integer: "products = Identity (x)"}', 'onnx: {float: "r = Identity (x)"}', "E1301 arithmetic of its own needs an integer body"),
+        ("2 * scale_x", "2 * scale_z", "E0107 unknown name 'scale_z'"),
+        ("half < 100", "other < 100", "E0107 unknown name 'other'"),
+        ("wrap(x", "nearby(x", "E0107 unknown function 'nearby'"),
+        ("wrap(x", "exp(x", "E0107 unknown function 'exp'"),
+        ("ratio(1, 2 * scale_x)", "ratio(scale_x)", "E0123 ratio takes 2 arguments, not 1"),
+        ("{half:", "{batch:", "E1301 'batch' names two things"),
+        ("name: y, axes: [n, c, h, w], value: ", "name: y, axes: [n, c, h], over: {w: width}, mean: ", "E1301 stage 'y' has a mean"),
+    ],
+)
+def test_wrong_arithmetic_is_refused(old: str, new: str, message: str) -> None:
+    assert old in OWN
+    with pytest.raises(UserError) as error:
+        read_kind(Source("own.yaml", OWN.replace(old, new)))
+    assert message in str(error.value)

@@ -78,7 +78,7 @@ def _own_macs(node: ir.Node, kinds: Kinds | None) -> int:
 def _multiplies(node: ir.Node, kinds: Kinds | None) -> bool:
     """Whether an operator is a sum of products."""
     described = (kinds or builtin_kinds()).get(kind_of(node))
-    return node.op_type in COUNTED if described is None else described.multiplies
+    return node.op_type in COUNTED if described is None else bool(described.products)
 
 
 def _described_macs(kind: OperationKind, node: ir.Node) -> int:
@@ -88,8 +88,7 @@ def _described_macs(kind: OperationKind, node: ir.Node) -> int:
         shape = known_shape(value)
         if shape is not None:
             known |= dict(zip(operand.extents, (*shape, *(1,) * (len(operand.extents) - len(shape))), strict=False))
-    needed = (*kind.result.extents, *kind.meaning.over.values())
-    return math.prod(known.get(extent, 0) for extent in needed) if kind.multiplies else 0
+    return sum(math.prod(known.get(extent, 0) for extent in extents) for extents in kind.products)
 
 
 def _kind(node: ir.Node) -> str:

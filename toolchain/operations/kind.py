@@ -11,7 +11,7 @@ from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, 
 from toolchain.spec.yaml_nodes import Node
 
 Role = Literal["data", "weights", "bias", "result"]
-Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "real", "opaque"]
+Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "own", "real", "opaque"]
 ENDING = ("shift", "shift_least", "half", "low", "high", "slope", "slope_shift", "multiplier", "scale_bits")
 """Numbers of an ending: requantisation, limits, and the slope of a leaky activation. shift, shift_least: the largest and the least of all channels.
 scale_bits: of a float32, 0 where there is none."""
@@ -60,7 +60,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a computation in floating point: name[axes] = reduction over some axes of an expression."""
+    """One step of a computation: name[axes] = reduction over some axes of an expression."""
 
     name: str
     axes: tuple[str, ...]
@@ -85,6 +85,20 @@ class Meaning:
     join: str = ""
     table: bool = False
     stages: tuple[Stage, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Whole numbers that a machine's unit computes itself, in place of what the meaning says in floating point.
+
+    constants: whole numbers that follow from the scales of the operands, `scale_x`. step: the value of 1 in the exact result. requires: conditions
+    on the constants. stages: the computation on stored integers less their zeros, up to the ending.
+    """
+
+    constants: Mapping[str, Expr]
+    step: Expr
+    requires: tuple[Check, ...]
+    stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +134,7 @@ class OperationKind:
     floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
     memory, so that nothing has to be done. viewed: the result can be read where the operand stands, if it begins there at a block. absorbed:
     neighbours take it into their own numbers and weights. binds: fusion templates as in a
-    machine's section `fusion`. bodies: where `float` and `integer` stand.
+    machine's section `fusion`. arithmetic: of a machine's own, where it has one. bodies: where `float` and `integer` stand.
     """
 
     name: str
@@ -141,6 +155,7 @@ class OperationKind:
     integers: str
     ways: tuple[Way, ...]
     binds: tuple[Node, ...]
+    arithmetic: Arithmetic | None = None
     span: Span | None = None
     bodies: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
@@ -171,6 +186,8 @@ class OperationKind:
     def form(self) -> Form:
         """How stored integers take part, which settles scales and requantisation; read off the meaning."""
         meaning = self.meaning
+        if self.arithmetic is not None:
+            return "own"
         if meaning.stages:
             return "real"
         if meaning.table:
@@ -214,7 +231,7 @@ class OperationKind:
     @cached_property
     def scaled(self) -> bool:
         """Whether exact sums are requantised."""
-        return self.form in ("average", "aligned", "weighted", "computed")
+        return self.form in ("average", "aligned", "weighted", "computed", "own")
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -246,9 +263,20 @@ class OperationKind:
                 return None
 
     @cached_property
-    def multiplies(self) -> bool:
-        """Whether every reduced element costs a multiply-accumulate."""
-        return bool(self.meaning.over) and self.form in ("weighted", "computed")
+    def products(self) -> tuple[tuple[str, ...], ...]:
+        """Extents whose product counts multiply-accumulates: of the meaning, or of each stage of own arithmetic that sums products of operands."""
+        if self.arithmetic is not None:
+            return tuple(self._points(each) for each in self.arithmetic.stages if each.reduction == "sum" and self._multiplies(each.of))
+        return ((*self.result.extents, *self.meaning.over.values()),) if self.meaning.over and self.form in ("weighted", "computed") else ()
+
+    def _points(self, stage: Stage) -> tuple[str, ...]:
+        """Extents of all loops of a stage."""
+        indices = {index: extent for each in (*self.operands, self.result) for index, extent in each.axes.items()}
+        return (*(indices[index] for index in stage.axes), *stage.over.values())
+
+    def _multiplies(self, expr: Expr) -> bool:
+        """Whether an expression is a product of two operands' elements."""
+        return isinstance(expr, Binary) and expr.op == "*" and all(self.reads(part) for part in (expr.left, expr.right))
 
     @cached_property
     def unit(self) -> bool:
@@ -285,9 +313,19 @@ class OperationKind:
         return tuple(dict.fromkeys(name for each in (*self.operands, self.result) for name in each.extents))
 
     @cached_property
+    def constants(self) -> tuple[str, ...]:
+        """Whole numbers that the machine's own arithmetic takes from scales."""
+        return tuple(self.arithmetic.constants) if self.arithmetic else ()
+
+    @cached_property
+    def loose_numbers(self) -> tuple[str, ...]:
+        """Numbers that do not depend on how integers are stored."""
+        return (*self.extents, *(number for each in self.attributes for number in each.numbers), *self.fixed, *self.shape)
+
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
         """Every number that kernels may name."""
-        own = (*self.extents, *(number for each in self.attributes for number in each.numbers), *self.fixed, *self.multipliers)
+        own = (*self.loose_numbers, *self.multipliers, *self.constants)
         ends = (*(ENDING if self.scaled else ()), *self.zeros, *(BIAS_RANGE if self.bias else ()), *((UNIT,) if self.unit else ()))
         return tuple(dict.fromkeys((*own, *ends)))
 

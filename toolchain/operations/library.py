@@ -8,11 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from toolchain.operations.factors import Factors
-from toolchain.operations.kind import Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
-from toolchain.operations.reals import REAL_FUNCTIONS
+from toolchain.operations.kind import Arithmetic, Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
+from toolchain.operations.reals import REAL_ARGUMENTS
+from toolchain.operations.whole import WHOLE_ARGUMENTS
 from toolchain.spec.context import Context, Scope, problems
-from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail, nearest
-from toolchain.spec.expr import Call, Expr, Index, Name, walk
+from toolchain.spec.errors import Source, Span, UserError, fail, nearest
+from toolchain.spec.expr import Call, Expr, Index, Name, rewrite, walk
 from toolchain.spec.files import PACKAGE, search_path
 from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
@@ -22,6 +23,7 @@ SCHEMA = PACKAGE / "schemas" / "operation.schema.json"
 REDUCTIONS = ("sum", "mean", "max", "min")
 FORMS = (*REDUCTIONS, "value", "table", "join", "stages", "opaque")
 UNIT = "unit"
+NONE: Mapping[str, int] = MappingProxyType({})
 FUNCTION = """<domain: "own", opset_import: ["" : 21]>
 body ({operands}) => (y)
 {{
@@ -86,6 +88,32 @@ class _Reader:
     context: Context
 
     def kind(self) -> OperationKind:
+        return self.extended() if self.root.get("extends") else self.described()
+
+    def extended(self) -> OperationKind:
+        """An operation of the toolchain with a machine's own arithmetic. Raises UserError E0107 where there is none of the name."""
+        root = self.root
+        base = builtin_kinds()[self.one_of(root.value["extends"], builtin_kinds(), "operation")]
+        if stray := next((key for key, _ in root.items() if key not in ("extends", "doc", "arithmetic", "onnx")), ""):
+            raise fail("E1301", f"'{stray}' stands in the operation that this one extends", root.value[stray].where())
+        if base.form not in ("table", "real"):
+            raise fail("E1301", f"'{base.name}' computes in whole numbers already", root.value["extends"].span)
+        own = self.arithmetic(base.operands, base.result, dict.fromkeys(base.loose_numbers))
+        body = self.integer_body()
+        bodies = {**base.bodies, "integer": body.key_span or body.span}
+        return replace(
+            base, doc=root.text("doc") or base.doc, arithmetic=own, integers=str(body.value), span=root.value["extends"].span, bodies=bodies
+        )
+
+    def integer_body(self) -> Node:
+        """Of own arithmetic, which needs one. Raises UserError E1301."""
+        onnx, arithmetic = self.root.get("onnx"), self.root.value["arithmetic"]
+        body = onnx.get("integer") if onnx else None
+        if body is None:
+            raise fail("E1301", "arithmetic of its own needs an integer body in standard operators", arithmetic.where(), "onnx: {integer: ...}")
+        return body
+
+    def described(self) -> OperationKind:
         root = self.root
         operands = [self.operand(name, node) for name, node in root.members("tensors")]
         results = [each for each in operands if each.role == "result"]
@@ -96,17 +124,18 @@ class _Reader:
         inputs, result = tuple(each for each in operands if each.role != "result"), results[0]
         attributes = tuple(self.attribute(name, node) for name, node in root.members("attributes"))
         defaults, fixed = ({name: int(node.value) for name, node in root.members(key)} for key in ("defaults", "fixed"))
-        numbers = self.numbers(operands, attributes, fixed)
+        numbers = self.numbers(operands, attributes, fixed) | dict.fromkeys(name for name, _ in root.members("shape"))
         shape = {name: self.expr(node, numbers) for name, node in root.members("shape")}
         checks = tuple(Check(self.expr(node.value["that"], numbers), node.text("message")) for node in root.entries("checks"))
         meaning = self.meaning(root.value["meaning"], inputs, result, numbers)
         onnx = root.get("onnx")
         floats, integers = (onnx.text("float"), onnx.text("integer")) if onnx else ("", "")
         name = str(root.value["operation"].value)
+        own = self.arithmetic(inputs, result, numbers) if root.get("arithmetic") and self.integer_body() else None
         kind = OperationKind(
             name, root.text("doc"), inputs, result, attributes, defaults, fixed, shape, checks, meaning, root.flag("activates"),
             root.flag("placed"), root.flag("absorbed"), root.flag("viewed"), floats, integers, (), tuple(root.entries("binds")),
-            root.value["operation"].span, {key: node.key_span or node.span for key, node in root.members("onnx")},
+            own, root.value["operation"].span, {key: node.key_span or node.span for key, node in root.members("onnx")},
         )  # fmt: skip
         self.scaled(kind)
         self.known_extents(kind)
@@ -131,7 +160,7 @@ class _Reader:
         for extent, node in zip(kind.result.extents, self.root.value["tensors"].value[kind.result.name].value["axes"].children(), strict=True):
             if extent not in known and not kind.meaning.join:  # the length of what stands side by side follows from all of them
                 raise fail("E1301", f"nothing says how long '{extent}' of the result is", node.span, "an operand has it, or `shape` computes it")
-        if kind.integers and kind.meaning.stages:
+        if kind.integers and kind.form == "real":
             where = self.root.value["onnx"].value["integer"].where()
             raise fail("E1301", "stages are computed in floating point, so they have no integer body", where, "leave `integer` out")
 
@@ -164,12 +193,12 @@ class _Reader:
         if form == "join":
             return Meaning(join=self.one_of(node.value["join"], tensors, "operand"))
         if form == "stages":
-            return Meaning(stages=self.stages(node, operands, result, numbers))
+            return Meaning(stages=self.stages(node, operands, result, numbers, REAL_ARGUMENTS))
         if form == "opaque":
             return Meaning()
         if bool(over) != (form in REDUCTIONS):
             raise fail("E1301", f"'{form}' has {'an' if over else 'no'} 'over'", node.where())
-        of = self.element(node.value[form], tensors, {*numbers, *result.axes, *over, UNIT}, form == "table")
+        of = self.element(node.value[form], tensors, {*numbers, *result.axes, *over, UNIT}, REAL_ARGUMENTS if form == "table" else NONE)
         return Meaning(of, form if form in REDUCTIONS else "", over, node.text("outside"), table=form == "table")
 
     def extent(self, node: Node, numbers: Mapping[str, None]) -> str:
@@ -180,7 +209,23 @@ class _Reader:
             raise fail("E0107", f"unknown {noun} '{node.value}'", node.span, nearest(str(node.value), known) or f"known: {', '.join(known)}")
         return str(node.value)
 
-    def stages(self, node: Node, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None]) -> tuple[Stage, ...]:
+    def arithmetic(self, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None]) -> Arithmetic:
+        """The machine's own."""
+        node = self.root.value["arithmetic"]
+        scales = {*numbers, *(f"scale_{each.name}" for each in operands if each.role == "data")}
+        constants = {name: self.element(part, {}, scales, REAL_ARGUMENTS) for name, part in node.members("constants")}
+        if taken := next((name for name in constants if name in numbers), ""):
+            raise fail("E1301", f"'{taken}' names two things", node.value["constants"].where())
+        known = {**numbers, **dict.fromkeys(constants)}
+        requires = tuple(Check(self.expr(part.value["that"], known), part.text("message")) for part in node.entries("requires"))
+        stages = self.stages(node, operands, result, known, WHOLE_ARGUMENTS)
+        if wrong := next((each for each in stages if each.reduction == "mean"), None):
+            raise fail("E1301", f"stage '{wrong.name}' has a mean, which is no whole number", wrong.of.span, "divide a sum as the machine does")
+        return Arithmetic(constants, self.element(node.value["step"], {}, scales, REAL_ARGUMENTS), requires, stages)
+
+    def stages(
+        self, node: Node, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None], functions: Mapping[str, int]
+    ) -> tuple[Stage, ...]:
         """Each stage may read operands and earlier stages; the last one is the result."""
         tensors = {each.name: each for each in operands}
         indices = {index: extent for each in (*operands, result) for index, extent in each.axes.items()}
@@ -191,7 +236,7 @@ class _Reader:
             if not form or bool(over) != (form in REDUCTIONS):
                 raise fail("E1301", f"stage '{name}' has neither a value nor a reduction over axes", part.span)
             axes = tuple(self.one_of(axis, indices, "index") for axis in part.entries("axes"))
-            of = self.element(part.value[form], tensors, {*numbers, *axes, *over}, real=True)
+            of = self.element(part.value[form], tensors, {*numbers, *axes, *over}, functions)
             found.append(Stage(name, axes, "" if form == "value" else form, over, of))
             tensors[name] = Operand(name, {axis: indices[axis] for axis in axes})
         if found[-1].name != result.name:
@@ -206,17 +251,17 @@ class _Reader:
             raise UserError(*wrong)
         return found
 
-    def element(self, node: Node, tensors: Mapping[str, Operand], names: Iterable[str], real: bool = False) -> Expr:
-        """An expression over elements; each read has an index for every axis. real: functions of floating-point numbers may be called."""
+    def element(self, node: Node, tensors: Mapping[str, Operand], names: Iterable[str], functions: Mapping[str, int] = NONE) -> Expr:
+        """An expression over elements; each read has an index for every axis. functions: that may be called beside those of all expressions."""
         found = self.context.parse(node)
-        wrong = [d for d in problems(found, Scope(frozenset(names), hosted=frozenset(tensors))) if not (real and _is_real_call(d, found))]
-        if wrong:
-            raise UserError(*wrong)
         for e in walk(found):
             if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id not in tensors:
                 raise fail("E0107", f"unknown tensor '{e.base.id}'", e.span, nearest(e.base.id, tensors) or f"known: {', '.join(tensors)}")
             if isinstance(e, Index) and isinstance(e.base, Name) and len(e.index) != len(tensors[e.base.id].axes):
                 raise fail("E1301", f"'{e.base.id}' has {len(tensors[e.base.id].axes)} axes, not {len(e.index)}", e.span)
+        wrong = list(problems(_opened(found, functions), Scope(frozenset(names), hosted=frozenset(tensors))))
+        if wrong:
+            raise UserError(*wrong)
         return found
 
     def way(self, node: Node, kind: OperationKind) -> Way:
@@ -227,10 +272,22 @@ class _Reader:
         return Way(str(node.value["operation"].value), self.expr(when, names) if when else None, numbers, arrays, node.span)
 
 
-def _is_real_call(found: Diagnostic, expr: Expr) -> bool:
-    """Whether a complaint is about a function of floating-point numbers."""
-    calls = [e.function for e in walk(expr) if isinstance(e, Call)]
-    return any(isinstance(f, Name) and f.id in REAL_FUNCTIONS and (f.span == found.span or f"'{f.id}'" in found.message) for f in calls)
+def _opened(expr: Expr, functions: Mapping[str, int]) -> Expr:
+    """The expression with a maximum in place of each of these functions, whose names and arguments are checked so. functions: how many arguments.
+
+    Raises UserError E0123 for another number of arguments.
+    """
+
+    def change(e: Expr) -> Expr | None:
+        match e:
+            case Call(function=Name(id=name), args=args) if name in functions:
+                if len(args) != functions[name]:
+                    raise fail("E0123", f"{name} takes {functions[name]} argument{'s' * (functions[name] > 1)}, not {len(args)}", e.span)
+                return Call(Name("max"), tuple(_opened(part, functions) for part in args), span=e.span)
+            case _:
+                return None
+
+    return rewrite(expr, change)
 
 
 def read_folder(folder: Path) -> dict[str, OperationKind]:
@@ -251,12 +308,13 @@ def builtin_kinds() -> Kinds:
 
 
 def kinds_with(folder: Path | None) -> Kinds:
-    """The toolchain's operations and those that a folder describes. Raises UserError E1302 for a name that is taken already."""
+    """The toolchain's operations, some perhaps with arithmetic of a folder's, and those that the folder describes. Raises UserError E1302 for a name
+    that is taken already."""
     if folder is None or not folder.is_dir():
         return builtin_kinds()
     own = read_folder(folder)
     for name, kind in own.items():
-        if name in builtin_kinds():
+        if name in builtin_kinds() and kind.meaning is not builtin_kinds()[name].meaning:  # those that extend it keep its meaning
             raise fail("E1302", f"the toolchain has an operation '{name}' already", kind.span)
     return MappingProxyType({**builtin_kinds(), **own})
 

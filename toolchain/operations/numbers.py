@@ -1,6 +1,7 @@
 """The numbers of one operation: extents from shapes, attributes by their names, and the extents that follow from both."""
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,9 +93,4 @@ def result_shape(kind: OperationKind, numbers: Mapping[str, int]) -> Shape:
 
 def macs_of(kind: OperationKind, numbers: Mapping[str, int]) -> int:
     """Multiply-accumulates, those with padding included; 0 for an operation that is no sum of products."""
-    if not kind.multiplies:
-        return 0
-    count = 1
-    for extent in (*kind.result.extents, *kind.meaning.over.values()):
-        count *= numbers[extent]
-    return count
+    return sum(math.prod(numbers[extent] for extent in extents) for extents in kind.products)

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from types import MappingProxyType
 
 import numpy as np
 
-from toolchain.operations.kind import OperationKind, Stage
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.stages import run_stages
 from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Name, Unary, rewrite
@@ -25,13 +27,16 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
         "sqrt": np.sqrt,
         "tanh": np.tanh,
         "erf": _erf,
-        "min": np.minimum,
-        "max": np.maximum,
+        "min": lambda *values: reduce(np.minimum, values),
+        "max": lambda *values: reduce(np.maximum, values),
         "abs": np.abs,
+        "floor": np.floor,
         "ratio": np.divide,
     }
 )
 """Functions that floating expressions may call; ratio(a, b) is a / b."""
+REAL_ARGUMENTS: Mapping[str, int] = MappingProxyType({"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "erf": 1, "floor": 1, "ratio": 2})
+"""How many arguments those take that whole numbers do not have."""
 _OPERATORS: Mapping[str, Callable[[Reals, Reals], Array]] = MappingProxyType(
     {
         "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
@@ -66,39 +71,13 @@ def evaluate_reals(expr: Expr, names: Mapping[str, Reals]) -> Reals:
             raise fail("E0122", "this cannot be computed in floating point", expr.span)
 
 
-_REDUCE: Mapping[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
-
-
 def evaluate_stages(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Reals]) -> Reals:
     """float64, of the result's axes."""
-    known = dict(operands)
-    for stage in kind.meaning.stages:
-        known[stage.name] = _stage(kind, stage, numbers, known)
-    return known[kind.result.name]
+    return np.asarray(run_stages(kind, kind.meaning.stages, numbers, operands, _evaluate), np.float64)
 
 
-def _stage(kind: OperationKind, stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Reals]) -> Reals:
-    indices = {index: extent for each in (*kind.operands, kind.result) for index, extent in each.axes.items()}
-    loops = {index: numbers[indices[index]] for index in stage.axes} | {index: numbers[extent] for index, extent in stage.over.items()}
-    grid = np.meshgrid(*(np.arange(size) for size in loops.values()), indexing="ij", sparse=True)
-    names = dict(zip(loops, grid, strict=True))
-    read: dict[str, Reals] = {}
-
-    def change(e: Expr) -> Expr | None:
-        if isinstance(e, Index) and isinstance(e.base, Name):
-            places = [evaluate_reals(part, {**_floats(numbers), **_floats(names)}).astype(np.int64) for part in e.index]
-            read[f"[{len(read)}]"] = known[e.base.id][tuple(places)]
-            return Name(f"[{len(read) - 1}]")
-        return None
-
-    ready = rewrite(stage.of, change)
-    values = np.broadcast_to(evaluate_reals(ready, {**_floats(numbers), **_floats(names), **read}), list(loops.values()))
-    axes = tuple(range(len(stage.axes), len(loops)))
-    return np.asarray(_REDUCE[stage.reduction](values, axes) if stage.reduction else values, np.float64)
-
-
-def _floats(names: Mapping[str, int | Array]) -> dict[str, Reals]:
-    return {name: np.asarray(value, np.float64) for name, value in names.items()}
+def _evaluate(expr: Expr, names: Mapping[str, Array]) -> Reals:
+    return evaluate_reals(expr, {name: np.asarray(array, np.float64) for name, array in names.items()})
 
 
 def evaluate_table(kind: OperationKind, x: Reals) -> Reals:

@@ -13,6 +13,7 @@ from toolchain.operations.ending import SCALINGS, first_stored, requantised, sca
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, extents_of, numbers_of
 from toolchain.operations.reads import Read, read_all
+from toolchain.operations.whole import evaluate_arithmetic
 from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.expr import Binary, Choose, Expr, Index, Name, rewrite, walk
 from toolchain.spec.model.quantisation import Numerics
@@ -31,6 +32,8 @@ def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mappin
     """
     if kind.meaning.join:
         return np.concatenate([np.asarray(part, np.int64) for part in operands[kind.meaning.join]], numbers.get("axis", 1))
+    if kind.arithmetic:
+        return evaluate_arithmetic(kind, numbers, {name: np.asarray(array) for name, array in operands.items()})
     arrays = {name: np.asarray(array, np.int64) for name, array in operands.items()}
     total = _parts(_Computation(kind, numbers, arrays), _loops(kind, numbers))
     if kind.meaning.reduction == "mean":
@@ -196,7 +199,7 @@ def call_sums(kind: OperationKind, attributes: Attributes, operands: Sequence[Ar
         return accumulate(kind, {"axis": int(attributes["axis"])}, {kind.meaning.join: list(operands)})
     given = dict(zip((each.name for each in kind.operands), operands, strict=False))
     numbers = numbers_of(kind, {name: array.shape for name, array in given.items()}, attributes)
-    numbers |= {name: int(attributes[name]) for name in (*kind.multipliers, "unit") if name in attributes}
+    numbers |= {name: int(attributes[name]) for name in (*kind.multipliers, *kind.constants, "unit") if name in attributes}
     arrays = {name: np.asarray(array).reshape(extents_of(kind.operand[name], array.shape)).astype(np.int64) for name, array in given.items()}
     for name in kind.data:
         arrays[name] = arrays[name] - int(attributes.get(f"zero_{name}", 0))

@@ -87,7 +87,7 @@ class Emitter:
             return None
 
     def _stored(self, call: Call) -> Stored:
-        if call.operation.meaning.stages:
+        if call.operation.form == "real":
             raise refuse("E0919", Why.NO_INTEGERS([Why.STAGES()], node=call.name, operation=call.kind))
         operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
         zeros = self._zeros_of(call)

@@ -17,6 +17,7 @@ from toolchain.graph.operators import affine_of
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator
 from toolchain.passes.as_pictures import AsPictures
+from toolchain.passes.attention import LayOutAttention
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.equalise import CorrectBias, Equalise
 from toolchain.passes.fold import FoldBatchNorm, FoldConstants, foldable, kept_constant
@@ -39,6 +40,7 @@ ALL: tuple[type[Pass], ...] = (
     MergeLimits,
     SplitRecurrent,
     AsPictures,
+    LayOutAttention,
     MergePads,
     FoldBatchNorm,
     Equalise,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from toolchain.operations.kind import OperationKind
+from toolchain.operations.kind import OperationKind, Stage
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.spec.expr import Const, Expr
@@ -207,6 +207,7 @@ FORMS = {
     "weighted": "products with known weights, requantised",
     "computed": "products of computed tensors, requantised",
     "table": "a table of 256 stored values",
+    "own": "whole numbers of the machine's own arithmetic, requantised",
     "real": "computed in floating point",
     "opaque": "no index expression says it",
 }
@@ -223,6 +224,10 @@ def operation_lines(kind: OperationKind, kinds: Kinds) -> Iterator[str]:
     yield f"  {'':8} {_formula(kind)}"
     yield ""
     yield f"form      {FORMS[kind.form]}"
+    if kind.arithmetic:
+        yield from (f"  {name:8} {unparse(expr)}, to the nearest" for name, expr in kind.arithmetic.constants.items())
+        yield from (f"  {line}" for line in _stages(kind.arithmetic.stages))
+        yield f"  step     {unparse(kind.arithmetic.step)}"
     yield f"parallel  {', '.join(kind.result.axes)}"
     yield f"reduced   {', '.join(kind.meaning.over) or 'no axis'}"
     yield f"in place  {', '.join(kind.in_place) or 'over no operand'}"
@@ -237,12 +242,16 @@ def _formula(kind: OperationKind) -> str:
     if meaning.join:
         return f"y = the tensors of {meaning.join} side by side"
     if meaning.stages:
-        return "; ".join(f"{each.name}[{', '.join(each.axes)}] = {_reduced(each.reduction, each.over, each.of)}" for each in meaning.stages)
+        return "; ".join(_stages(meaning.stages))
     if meaning.of is None:
         return "y = what no index expression says"
     outside = f", {'zero' if meaning.outside == 'zero' else 'less than all'} outside" if meaning.outside else ""
     start = f" + {kind.bias}[{', '.join(kind.operand[kind.bias].axes)}]" if kind.bias else ""
     return f"y[{', '.join(kind.result.axes)}] = {_reduced(meaning.reduction, meaning.over, meaning.of)}{start}{outside}"
+
+
+def _stages(stages: Sequence[Stage]) -> list[str]:
+    return [f"{each.name}[{', '.join(each.axes)}] = {_reduced(each.reduction, each.over, each.of)}" for each in stages]
 
 
 def _reduced(reduction: str, over: Mapping[str, str], of: Expr) -> str:

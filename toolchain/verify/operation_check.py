@@ -21,6 +21,7 @@ from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
+from toolchain.operations.whole import drawn_constants
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Span, UserError, described, fail
 from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range
@@ -164,9 +165,9 @@ def _small(value: Any) -> Any:
 def float_result(case: Case) -> Array:
     """By the index expression, float64."""
     kind, numbers = case.kind, {**case.numbers, **dict.fromkeys(case.kind.multipliers, 1), "unit": 1}
-    if kind.form == "real":
+    if kind.meaning.stages:
         return evaluate_stages(kind, numbers, {name: value.astype(np.float64) for name, value in case.operands.items()})
-    if kind.form == "table":
+    if kind.meaning.table:
         return evaluate_table(kind, case.operands["x"].astype(np.float64))
     total = accumulate(kind, numbers, case.operands).astype(np.float64)
     return total / np.prod([numbers[extent] for extent in kind.meaning.over.values()]) if kind.form == "average" else total
@@ -185,6 +186,8 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
     ends |= {name: int(rng.integers(numerics.activation.low, numerics.activation.high + 1)) for name in zero_names(kind, numerics)}
     ends |= {"slope": 26, "slope_shift": 8, "bias_shift": int(rng.integers(0, 4)), "unit": 1 << int(rng.integers(0, 9))}
     ends |= {name: int(rng.integers(1, 9)) for name in kind.multipliers}
+    if kind.arithmetic:
+        ends |= _own(case, rng)
     operands = [*_stored(case, numerics), *_ends(case, numerics, rng)]
     variant, attributes = "leaky" if leaky else _variant(case), case.attributes | ends
     nodes: list[ir.Node] = []
@@ -197,6 +200,16 @@ def _check_integers(case: Case, rng: np.random.Generator, number: int) -> None:
     wanted = run_call(nodes[0], operands, numerics, {kind.name: kind})
     if not _fits(found, wanted) or not np.array_equal(found.reshape(wanted.shape), wanted):
         raise _differs(case, "the integer body", found, wanted)
+
+
+def _own(case: Case, rng: np.random.Generator) -> dict[str, int | float]:
+    """Constants of the machine's own arithmetic for random scales, and a factor that fits. Raises UserError E1304."""
+    found = drawn_constants(case.kind, case.numbers, rng)
+    if found is None:
+        raise fail("E1304", f"no scales from 2**-9 to 2**-2 meet what the arithmetic of operation '{case.kind.name}' requires", case.kind.span)
+    factor = float(np.float32(found[1]))
+    shift = 15 - math.frexp(factor)[1]
+    return {**found[0], "scale": factor, "multiplier": round(factor * 2.0**shift), "shift": min(max(shift, 0), 40)}
 
 
 def _numerics(number: int, rng: np.random.Generator) -> Numerics:

@@ -11,6 +11,7 @@ from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
+from toolchain.operations.whole import drawn_constants
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
@@ -63,6 +64,11 @@ def draw_operation(
         if macs_of(kind, numbers) > most_macs or max(math.prod(numbers[e] for e in each.extents) for each in kind.operands) > MOST_ELEMENTS:
             return None
         numbers |= {**_ends(kind, plain, rng, corner), **(fixed or {})}
+        if kind.arithmetic:
+            own_numbers = drawn_constants(kind, numbers, apart)
+            if own_numbers is None:
+                return None
+            numbers |= own_numbers[0] | _own_scale(plain, own_numbers[1])
         arrays = {name: _array(kind, name, numbers, numerics, rng, corner) for name in kind.known}
         arrays |= _channels(kind, own, numbers, rng if own is plain else apart, corner)
         if kind.form == "table":
@@ -89,6 +95,11 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, cor
     if not by_channel(kind, numerics):
         ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng, corner).items()}
     return ends
+
+
+def _own_scale(numerics: Numerics, factor: float) -> dict[str, int]:
+    """The factor of an exact result, where a machine has it in float32; other forms keep the one that was drawn."""
+    return {"scale_bits": int(np.float32(factor).view(np.int32))} if numerics.form == "float32" else {}
 
 
 def _near_limits(numerics: Numerics, zero: int, rng: np.random.Generator) -> dict[str, int]:

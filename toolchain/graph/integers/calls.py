@@ -103,9 +103,14 @@ class Call:
         return {extent: size for each, shape in operands for extent, size in zip(each.extents, shape, strict=False)}
 
     @property
+    def known_numbers(self) -> dict[str, int]:
+        """Extents and attributes by the names that the operation gives them."""
+        return {**self.extents, **attribute_numbers(self.operation, self.attributes)}
+
+    @property
     def reduced(self) -> tuple[int, ...]:
         """The extents of the reduced axes, where shapes are known."""
-        known = {**self.extents, **attribute_numbers(self.operation, self.attributes)}
+        known = self.known_numbers
         return tuple(known.get(extent, 1) for extent in self.operation.meaning.over.values())
 
 

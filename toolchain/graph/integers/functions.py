@@ -74,12 +74,12 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
         return _function(domain, _name(kind, variant), (), (*operands, "table"), TABLE.replace("FIRST", str(-first_stored(numerics))))
     leaky, behind = variant == "leaky", _behind(kind) if kind.bias else 0
     zeros = zero_names(kind, numerics)
-    own = (*(("bias_shift",) if kind.bias else ()), *((UNIT,) if kind.unit else ()), *kind.multipliers, *zeros)
+    own = (*(("bias_shift",) if kind.bias else ()), *((UNIT,) if kind.unit else ()), *kind.multipliers, *kind.constants, *zeros)
     ends = (*scaling_attributes(kind, numerics), *(("slope", "slope_shift") if leaky else ()), "low", "high")
     ending = _private(f"{_total(kind, numerics)}\n{ending_text(kind, numerics, leaky, behind)}")
     body = _body(kind.integers, kind, variant)
     if numerics.zero_points and kind.form != "aligned":
-        body = centred_text(body, kind.data, numerics)
+        body = centred_text(body, kind.data, numerics, linear=kind.form != "own")
     body = f"{body}\n{ending}"
     name = _name(kind, variant) + (CHANNELS if numerics.form == "power_of_two" and by_channel(kind, numerics) else "")
     return _function(domain, name, (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)

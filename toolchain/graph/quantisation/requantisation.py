@@ -15,8 +15,9 @@ from toolchain.graph.quantisation.scales import product_position
 from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
-from toolchain.operations.numbers import Attributes
+from toolchain.operations.numbers import Attributes, complete
 from toolchain.operations.reals import evaluate_table
+from toolchain.operations.whole import constants_of, step_of, unmet
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Fraction, Numerics
@@ -280,6 +281,8 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics,
             attributes, most = _average(call, given[0], result, numerics)
         case "aligned":
             attributes, most = _aligned(call, given, result, numerics)
+        case "own":
+            attributes, most = _own(call, given, result, numerics), 0  # its stages say where they wrap
         case _:
             attributes, most = _computed(call, given, result, numerics)
     shift = int(attributes.get("shift", 0))
@@ -321,6 +324,22 @@ def _computed(call: Call, given: Sequence[float], result: float, numerics: Numer
         scale = math.prod(step ** factors.counts.get(name, 0) for name, step in zip(call.operation.data, given, strict=True))
         return scaling(call, scale / result, numerics), most
     return {"shift": product_position(call, list(map(position, given))) - position(result)}, most
+
+
+def _own(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> dict[str, int | float]:
+    """The constants of a machine's own arithmetic, and the requantisation of its exact result."""
+    own = call.operation.arithmetic
+    assert own is not None
+    scales, numbers = dict(zip(call.operation.data, given, strict=True)), complete(call.operation, call.known_numbers)
+    constants = constants_of(own, scales, numbers)
+    if message := unmet(own, {**numbers, **constants}):
+        raise _impossible(call, Why.ARITHMETIC(message=message))
+    step = step_of(own, scales, numbers)
+    if numerics.form != "power_of_two":
+        return {**constants, **scaling(call, step / result, numerics)}
+    if not step or math.frexp(step)[0] != 0.5:
+        raise _impossible(call, Why.NO_STEP(step=step))
+    return {**constants, "shift": position(step) - position(result)}
 
 
 def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numerics, zeros: Mapping[str, int] = NO_ZEROS) -> Stored:

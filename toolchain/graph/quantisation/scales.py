@@ -12,6 +12,8 @@ from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.integers.endings import average_fraction
 from toolchain.operations.library import Kinds
+from toolchain.operations.numbers import complete
+from toolchain.operations.whole import constants_of, unmet
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
 
@@ -19,6 +21,8 @@ MOST_LOWERED = 64
 """A position that falls further falls without end, as where a layer of large weights has a result that shares a scale with its own operand."""
 
 
+STEPS_OF_SCALE, COARSER = 8, 64
+"""Steps to twice a scale, and how many are tried, up to 250 times."""
 LEAST_SCALE = 2.0**-126
 """The least float32 with all of its bits."""
 
@@ -82,6 +86,8 @@ def choose_scales(
         or choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, choice.method, choice.percentile)
         for group, names in members.items()
     }
+    for call in calls:
+        _coarsen(call, groups, chosen)
     if numerics.form == "power_of_two":
         positions = _settled(calls, groups, {group: position(scale) for group, scale in chosen.items()}, weights, numerics)
         chosen = {group: 2.0**-place for group, place in positions.items()}
@@ -106,6 +112,20 @@ def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table) -> dic
     groups = groups_of(calls, numerics)
     found = {group: choose_zero([table.tensors[name].spread for name in names], numerics.activation) for group, names in _members(groups).items()}
     return {name: found[group] for name, group in groups.items()}
+
+
+def _coarsen(call: Call, groups: Mapping[str, str], chosen: dict[str, float]) -> None:
+    """Makes the scales of a call's operands coarser until the machine's own arithmetic can compute it; leaves them where that does not help."""
+    own, numbers = call.operation.arithmetic, call.known_numbers
+    if own is None:
+        return
+    operands = dict(zip(call.operation.data, (groups[name] for name in call.data), strict=True))
+    known = complete(call.operation, numbers)
+    for steps in range(COARSER):
+        scales = {name: chosen[group] * 2 ** (steps / STEPS_OF_SCALE) for name, group in operands.items()}
+        if not unmet(own, {**known, **constants_of(own, scales, known)}):
+            chosen |= {operands[name]: scale for name, scale in scales.items()}
+            return
 
 
 def _members(groups: Mapping[str, str]) -> dict[str, list[str]]:

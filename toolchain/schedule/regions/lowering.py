@@ -48,7 +48,8 @@ def _operation(given: Lowered) -> Operation:
     numbers: dict[str, Any] = dict(call.attributes)
     if "pads" in numbers and kind.pads:
         numbers["pads"] = [a + b for a, b in zip(numbers["pads"], given.pads, strict=True)]
-    numbers |= {name: int(call.attributes[name]) for name in (*ENDING, *kind.multipliers, *kind.zeros, UNIT) if name in call.attributes}
+    own = (*ENDING, *kind.multipliers, *kind.constants, *kind.zeros, UNIT)
+    numbers |= {name: int(call.attributes[name]) for name in own if name in call.attributes}
     if "scale" in call.attributes:
         numbers["scale_bits"] = int(np.float32(call.attributes["scale"]).view(np.int32))
     slope, shift = _slope(call)

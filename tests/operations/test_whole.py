@@ -1,0 +1,89 @@
+"""A machine's own arithmetic: its functions against Python's and numpy's, its constants, and what it approximates."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolchain.operations.kind import Arithmetic, OperationKind
+from toolchain.operations.library import kinds_of
+from toolchain.operations.reals import evaluate_stages, evaluate_table
+from toolchain.operations.whole import constants_of, drawn_constants, evaluate_arithmetic, evaluate_whole, step_of, unmet
+from toolchain.spec.errors import UserError
+from toolchain.spec.expr import Expr, parse_expr
+from toolchain.spec.load import load_machine
+
+KINDS = kinds_of(load_machine("gemmini"))
+SCALES = {"x": 0.04, "z": 0.04}
+
+
+def parsed(text: str) -> Expr:
+    return parse_expr(text, lambda _line, _column: None)  # type: ignore[arg-type,return-value]
+
+
+def value(text: str, **names: int) -> int:
+    return int(evaluate_whole(parsed(text), {name: np.array([number], np.int64) for name, number in names.items()})[0])
+
+
+def own(kind: OperationKind) -> Arithmetic:
+    assert kind.arithmetic is not None
+    return kind.arithmetic
+
+
+@given(st.integers(-(1 << 61), 1 << 61))
+def test_wrap_keeps_the_low_32_bits(x: int) -> None:
+    assert value("wrap(x)", x=x) == int(np.array(x, np.int64).astype(np.int32))
+
+
+@given(st.integers(-5, 1 << 53))
+def test_root_is_the_floor(x: int) -> None:
+    assert value("root(x)", x=x) == math.isqrt(max(x, 0))
+
+
+@given(st.integers(-(1 << 30), 1 << 30), st.integers(1, 1 << 20))
+def test_singles_round_once_and_ties_go_to_the_even(x: int, y: int) -> None:
+    assert value("nearest(ratio(single(x), single(y)))", x=x, y=y) == int(np.rint(np.float32(x) / np.float32(y)))
+    assert value("truncate(single(x) * ratio(single(1), single(y)))", x=x, y=y) == int(np.float32(x) * (np.float32(1) / np.float32(y)))
+
+
+def test_ties() -> None:
+    assert [value("nearest(ratio(single(x), single(2)))", x=x) for x in (-3, -1, 1, 3, 5)] == [-2, 0, 0, 2, 2]
+
+
+def test_whole_and_single_numbers_do_not_mix() -> None:
+    with pytest.raises(UserError, match="E0122 this is no product or ratio of float32 numbers"):
+        value("nearest(x + 1)", x=3)
+
+
+def test_a_constant_that_is_no_number() -> None:
+    arithmetic = Arithmetic({"c": parsed("ratio(1, scale_x - scale_x)")}, parsed("1"), (), ())
+    with pytest.raises(UserError, match="E0122 the constant 'c' is inf"):
+        constants_of(arithmetic, {"x": 0.5}, {})
+
+
+def test_gelu_is_near_gelu() -> None:
+    kind, x = KINDS["gelu"], np.arange(-128, 128).reshape(1, 1, 16, 16)
+    constants = constants_of(own(kind), SCALES, {})
+    found = evaluate_arithmetic(kind, {"batch": 1, "channels": 1, "height": 16, "width": 16, **constants}, {"x": x}) * step_of(own(kind), SCALES, {})
+    assert np.abs(found - evaluate_table(kind, x * SCALES["x"])).max() < 0.03  # I-BERT, table 1: 0.018 of the polynomial itself
+
+
+def test_shares_are_near_a_softmax_and_sum_to_one() -> None:
+    kind, rng = KINDS["attention_probabilities"], np.random.default_rng(0)
+    numbers = {"batch": 1, "rows": 5, "keys": 16, "channels": 64, "heads": 2, "inner": 32, "cells": 32}
+    operands = {"x": rng.integers(-60, 60, (1, 5, 64)), "z": rng.integers(-60, 60, (1, 16, 64))}
+    constants = constants_of(own(kind), SCALES, numbers)
+    assert not unmet(own(kind), {**numbers, **constants})
+    found = evaluate_arithmetic(kind, {**numbers, **constants}, operands) * step_of(own(kind), SCALES, numbers)
+    wanted = evaluate_stages(kind, numbers, {name: array * SCALES[name] for name, array in operands.items()})
+    assert np.abs(found - wanted).max() < 0.02
+    assert np.abs(found.reshape(5, 2, 16).sum(-1) - 1).max() < 0.04
+
+
+def test_scales_that_are_too_fine_are_told() -> None:
+    kind, numbers = KINDS["attention_probabilities"], {"keys": 128, "inner": 64}
+    fine = constants_of(own(kind), {"x": 0.004, "z": 0.004}, numbers)
+    assert unmet(own(kind), {**numbers, **fine}).startswith("the scores are so fine")
+    assert drawn_constants(kind, numbers, np.random.default_rng(0)) is not None

@@ -1,0 +1,82 @@
+"""Attention on sequences: what is recognised, the same numbers, and one call for each half."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from tests.graph.encoder import encoder
+from tests.graph.imported import normal, run
+from toolchain.graph.importing.load import load_graph
+from toolchain.graph.integers.functions import kind_of
+from toolchain.operations.library import builtin_kinds
+from toolchain.passes.attention import LayOutAttention, find_attention, replace_attention
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import Fuse, sources_of
+
+BOTH = frozenset({"attention_probabilities", "attention_values", "linear", "gelu", "add"})
+
+
+def loaded(model: onnx.ModelProto, folder: Path) -> ir.Model:
+    onnx.save(model, folder / "encoder.onnx")
+    return load_graph(folder / "encoder.onnx")
+
+
+def softmax_of(model: ir.Model) -> ir.Node:
+    return next(node for node in model.graph if node.op_type == "Softmax")
+
+
+def device(computes: frozenset[str]) -> Context:
+    return Context(device=Device("machine", lambda _node: (), computes=computes))
+
+
+def test_the_parts_of_an_attention(tmp_path: Path) -> None:
+    found = find_attention(softmax_of(loaded(encoder(), tmp_path)))
+    assert found is not None
+    assert [value.name for value in (found.queries, found.keys, found.values)] == ["layer0.queries", "layer0.keys", "layer0.values"]
+    assert (found.heads, found.laid_out) == (2, False)
+
+
+def test_both_forms_compute_the_same(tmp_path: Path) -> None:
+    before, after, x = loaded(encoder(layers=2), tmp_path), loaded(encoder(layers=2), tmp_path), {"x": normal(3, 1, 16, 32)}
+    LayOutAttention().run(after, Context())
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+    laid = find_attention(softmax_of(after))
+    assert laid is not None
+    assert (laid.laid_out, laid.shares.shape) == (True, ir.Shape((1, 16, 32)))
+    replace_attention(after, laid, builtin_kinds())
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+
+
+def test_each_half_becomes_a_call_with_its_own_nodes(tmp_path: Path) -> None:
+    model = loaded(encoder(), tmp_path)
+    for step in (LayOutAttention(), Fuse()):
+        model = step.run(model, device(BOTH))
+    calls = {kind_of(node): sources_of(node) for node in model.graph if kind_of(node).startswith("attention")}
+    assert set(calls) == {"attention_probabilities", "attention_values"}
+    assert {"layer0.shares", "layer0.scores", "layer0.q", "layer0.k"} <= set(calls["attention_probabilities"])
+    assert {"layer0.sums", "layer0.v", "layer0.context"} <= set(calls["attention_values"])
+    assert not set(calls["attention_probabilities"]) & set(calls["attention_values"])
+
+
+def test_a_machine_without_both_halves_leaves_it_as_it_is(tmp_path: Path) -> None:
+    model = loaded(encoder(), tmp_path)
+    names = [node.name for node in model.graph]
+    LayOutAttention().run(model, device(BOTH - {"attention_values"}))
+    assert [node.name for node in model.graph] == names
+
+
+@pytest.mark.parametrize("change", ["factor", "second reader", "order", "axis"])
+def test_other_softmaxes_are_none(change: str, tmp_path: Path) -> None:
+    given = encoder(factor=1.001 if change == "factor" else 1.0)
+    nodes = {node.name: node for node in given.graph.node}
+    if change == "second reader":
+        given.graph.output.append(onnx.helper.make_tensor_value_info("layer0.shares", 1, [1, 2, 16, 16]))
+    elif change == "order":
+        nodes["layer0.v"].attribute[0].ints[:] = [0, 2, 3, 1]
+        nodes["layer0.sums"].input[:] = ["layer0.shares", "layer0.v"]
+    elif change == "axis":
+        nodes["layer0.shares"].attribute[0].i = 2
+    assert find_attention(softmax_of(loaded(given, tmp_path))) is None

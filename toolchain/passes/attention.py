@@ -1,0 +1,216 @@
+"""Recognise attention by heads, and say it on sequences: shares of keys, and values by shares, which fusing makes a call each. No head is moved.
+
+Exporters spell it as products of [batch, heads, rows, channels of a head], with a Reshape and a Transpose before and behind each. On sequences
+[batch, rows, channels] heads are channels side by side, which is how the layers around leave them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.integers.calls import fused_call
+from toolchain.graph.rewrite import add_constant, constant, fresh_name, integer, ints, is_operator, known_shape, single_use, substitute
+from toolchain.operations.library import Kinds
+from toolchain.passes.context import Context, Device, Pass
+
+PROBABILITIES, VALUES = "attention_probabilities", "attention_values"
+BY_HEADS, KEYS_LAST, INNER_LAST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)
+CLOSE = 1e-5
+"""Relative difference of a factor from 1 / sqrt(channels of a head) that exporters' roundings make."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """queries, keys, values: sequences [batch, rows, channels]. of_shares, of_values: the nodes of each half, readers first. shares: the result of
+    the first half, a sequence where a pass has laid it out as one.
+    """
+
+    queries: ir.Value
+    keys: ir.Value
+    values: ir.Value
+    heads: int
+    of_shares: tuple[ir.Node, ...]
+    of_values: tuple[ir.Node, ...]
+
+    @property
+    def shares(self) -> ir.Value:
+        return self.of_shares[0].outputs[0]
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether the shares stand as a sequence [batch, rows, heads * keys]."""
+        return len(known_shape(self.shares) or ()) == 3
+
+    @property
+    def taken(self) -> tuple[ir.Node, ...]:
+        return (*self.of_values, *self.of_shares)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A tensor that was split into heads. factor: of all its elements."""
+
+    source: ir.Value
+    heads: int
+    factor: float
+    taken: tuple[ir.Node, ...]
+
+
+def find_attention(softmax: ir.Node) -> Attention | None:
+    """The attention that a Softmax is part of; None for any other Softmax."""
+    if not is_operator(softmax, "Softmax") or integer(softmax, "axis", -1) not in (-1, 3):
+        return None
+    scores = _scaled(softmax.inputs[0])
+    product = _made_by(scores.value, "MatMul")
+    there = _chain(softmax.outputs[0], "Transpose", "Reshape")
+    back = _chain(there[0].outputs[0], "Reshape", "Transpose") if there else ()
+    shares = (back[0] if back else softmax).outputs[0]
+    context = _only_reader(shares, "MatMul")
+    moved = context and _only_reader(context.outputs[0], "Transpose")
+    joined = moved and _only_reader(moved.outputs[0], "Reshape")
+    if (
+        not (product and context and moved and joined)
+        or context.inputs[0] is not shares
+        or bool(there) != bool(back)
+        or ints(moved, "perm", ()) != BY_HEADS
+    ):
+        return None
+    queries, keys, values = _split(product.inputs[0], BY_HEADS), _split(product.inputs[1], KEYS_LAST), _split(context.inputs[1], BY_HEADS)
+    if not (queries and keys and values) or not queries.heads == keys.heads == values.heads or values.factor != 1:
+        return None
+    shapes = [known_shape(value) for value in (queries.source, keys.source, values.source, joined.outputs[0])]
+    factor = queries.factor * keys.factor * scores.factor
+    if None in shapes or len(shapes[0] or ()) != 3 or shapes[0] != shapes[3] or shapes[1] != shapes[2]:
+        return None
+    if abs(factor * math.sqrt((shapes[0] or (0,))[-1] // queries.heads) - 1) > CLOSE:
+        return None
+    of_shares = (*there, softmax, *scores.taken, product, *keys.taken, *queries.taken)
+    return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back))
+
+
+def replace_attention(model: ir.Model, found: Attention, kinds: Kinds) -> tuple[ir.Node, ir.Node]:
+    """The two calls in the place of the nodes of an attention that is laid out."""
+    softmax = next(node for node in found.of_shares if is_operator(node, "Softmax"))
+    attributes = {"heads": found.heads}
+    shares = fused_call(model, kinds[PROBABILITIES], "", [found.queries, found.keys], attributes, softmax.name or found.shares.name or "")
+    product = found.of_values[2]
+    substitute(model.graph, found.of_shares, [shares])
+    values = fused_call(model, kinds[VALUES], "", [shares.outputs[0], found.values], attributes, product.name or product.outputs[0].name or "")
+    substitute(model.graph, found.of_values, [values])
+    return shares, values
+
+
+@dataclass(frozen=True)
+class LayOutAttention(Pass):
+    """The shares of every attention stand once as a sequence [batch, rows, heads * keys], for machines that compute them so."""
+
+    name: ClassVar[str] = "lay_out_attention"
+    requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        if context.device is None or takes_attention(context.device):
+            for node in list(model.graph):
+                found = find_attention(node)
+                if found is not None and not found.laid_out:
+                    _lay_out(model.graph, found)
+        return model
+
+
+def takes_attention(device: Device) -> bool:
+    """Whether a machine computes both halves."""
+    return device.computes is None or device.computes >= {PROBABILITIES, VALUES}
+
+
+def _lay_out(graph: ir.Graph, found: Attention) -> None:
+    """Puts a Transpose and a Reshape behind the softmax, and the same back."""
+    shares, product = found.shares, found.of_values[2]
+    batch, heads, rows, keys = known_shape(shares) or (0, 0, 0, 0)
+    name = shares.name or ""
+    sizes = [
+        add_constant(graph, f"{name}.{end}", np.array(size, np.int64))
+        for end, size in (("row", (batch, rows, -1)), ("heads", (batch, rows, heads, keys)))
+    ]
+    shapes = ((batch, rows, heads, keys), (batch, rows, heads * keys), (batch, rows, heads, keys), (batch, heads, rows, keys))
+    steps = (("Transpose", "turned"), ("Reshape", "rows"), ("Reshape", "apart"), ("Transpose", "back"))
+    made, value = list[ir.Node](), shares
+    for (kind, end), shape in zip(steps, shapes, strict=True):
+        inputs = [value] if kind == "Transpose" else [value, sizes[len(made) - 1]]
+        node = ir.node(kind, inputs, {"perm": BY_HEADS} if kind == "Transpose" else {}, name=fresh_name(graph, f"{name}.{end}"))
+        value = node.outputs[0]
+        value.name, value.shape, value.type = node.name, ir.Shape(shape), shares.type
+        made.append(node)
+    graph.insert_before(product, made)
+    product.replace_input_with(0, value)
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """value: before it was multiplied by a number."""
+
+    value: ir.Value | None
+    factor: float
+    taken: tuple[ir.Node, ...]
+
+
+def _scaled(value: ir.Value | None) -> _Scaled:
+    """A tensor that nothing else reads, without a product or quotient by a number that made it."""
+    node = value.producer() if value is not None else None
+    if value is not None and node is not None and is_operator(node, "Mul", "Div") and single_use(value):
+        for source, number in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
+            array = constant(number)
+            if array is not None and array.size == 1 and (is_operator(node, "Mul") or number is node.inputs[1]) and array.ravel()[0]:
+                factor = float(array.ravel()[0])
+                return _Scaled(source, factor if is_operator(node, "Mul") else 1 / factor, (node,))
+    return _Scaled(value, 1.0, ())
+
+
+def _chain(value: ir.Value, *kinds: str) -> tuple[ir.Node, ...]:
+    """Operators of these kinds that read a tensor one after the other, alone; the last one first, none where they do not."""
+    found: list[ir.Node] = []
+    for kind in kinds:
+        node = _only_reader(found[-1].outputs[0] if found else value, kind)
+        if node is None:
+            return ()
+        found.append(node)
+    return tuple(reversed(found))
+
+
+def _made_by(value: ir.Value | None, kind: str) -> ir.Node | None:
+    """The operator of this kind that makes a tensor which nothing else reads."""
+    node = value.producer() if value is not None and single_use(value) else None
+    return node if node is not None and is_operator(node, kind) else None
+
+
+def _only_reader(value: ir.Value, kind: str) -> ir.Node | None:
+    readers = [node for node, _ in value.uses()]
+    return readers[0] if len(readers) == 1 and not value.is_graph_output() and is_operator(readers[0], kind) else None
+
+
+def _split(value: ir.Value | None, wanted: tuple[int, ...]) -> _Operand | None:
+    """An operand [batch, heads, ...] of a product that a Reshape and Transposes, and perhaps numbers, made of a sequence."""
+    taken, factor, order = list[ir.Node](), 1.0, (0, 1, 2, 3)
+    while True:
+        scaled = _scaled(value)
+        value, factor = scaled.value, factor * scaled.factor
+        taken += scaled.taken
+        moved = _made_by(value, "Transpose")
+        if moved is None and not scaled.taken:
+            break
+        if moved is not None:
+            perm = ints(moved, "perm", ())
+            if len(perm) != len(order):
+                return None
+            order = tuple(perm[axis] for axis in order)
+            taken.append(moved)
+            value = moved.inputs[0]
+    reshape = _made_by(value, "Reshape")
+    source = reshape.inputs[0] if reshape is not None else None
+    after, before = known_shape(reshape.outputs[0]) if reshape is not None else None, known_shape(source)
+    if reshape is None or source is None or after is None or before is None or order != wanted or len(after) != 4 or len(before) != 3:
+        return None
+    if (after[0], after[1], after[2] * after[3]) != before:
+        return None
+    return _Operand(source, after[2], factor, (*taken, reshape))
