@@ -14,9 +14,10 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import fused_call
 from toolchain.graph.rewrite import add_constant, constant, fresh_name, integer, ints, is_operator, known_shape, single_use, substitute
 from toolchain.operations.library import Kinds
+from toolchain.passes.attention_mask import Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 
-PROBABILITIES, VALUES = "attention_probabilities", "attention_values"
+PROBABILITIES, MASKED, VALUES = "attention_probabilities", "masked_attention_probabilities", "attention_values"
 BY_HEADS, KEYS_LAST, INNER_LAST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)
 CLOSE = 1e-5
 """Relative difference of a factor from 1 / sqrt(channels of a head) that exporters' roundings make."""
@@ -34,6 +35,7 @@ class Attention:
     heads: int
     of_shares: tuple[ir.Node, ...]
     of_values: tuple[ir.Node, ...]
+    mask: Mask | None = None
 
     @property
     def shares(self) -> ir.Value:
@@ -63,7 +65,8 @@ def find_attention(softmax: ir.Node) -> Attention | None:
     """The attention that a Softmax is part of; None for any other Softmax."""
     if not is_operator(softmax, "Softmax") or integer(softmax, "axis", -1) not in (-1, 3):
         return None
-    scores = _scaled(softmax.inputs[0])
+    masked = find_mask(softmax.inputs[0])
+    scores = _scaled(masked[1] if masked else softmax.inputs[0])
     product = _made_by(scores.value, "MatMul")
     there = _chain(softmax.outputs[0], "Transpose", "Reshape")
     back = _chain(there[0].outputs[0], "Reshape", "Transpose") if there else ()
@@ -87,15 +90,17 @@ def find_attention(softmax: ir.Node) -> Attention | None:
         return None
     if abs(factor * math.sqrt((shapes[0] or (0,))[-1] // queries.heads) - 1) > CLOSE:
         return None
-    of_shares = (*there, softmax, *scores.taken, product, *keys.taken, *queries.taken)
-    return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back))
+    mask = masked[0] if masked else None
+    of_shares = (*there, softmax, *(mask.taken if mask else ()), *scores.taken, product, *keys.taken, *queries.taken)
+    return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back), mask)
 
 
 def replace_attention(model: ir.Model, found: Attention, kinds: Kinds) -> tuple[ir.Node, ir.Node]:
     """The two calls in the place of the nodes of an attention that is laid out."""
     softmax = next(node for node in found.of_shares if is_operator(node, "Softmax"))
-    attributes = {"heads": found.heads}
-    shares = fused_call(model, kinds[PROBABILITIES], "", [found.queries, found.keys], attributes, softmax.name or found.shares.name or "")
+    attributes, row = {"heads": found.heads}, found.mask.row if found.mask else None
+    kind, operands = kinds[PROBABILITIES if row is None else MASKED], [found.queries, found.keys, *([] if row is None else [row])]
+    shares = fused_call(model, kind, "", operands, attributes, softmax.name or found.shares.name or "")
     product = found.of_values[2]
     substitute(model.graph, found.of_shares, [shares])
     values = fused_call(model, kinds[VALUES], "", [shares.outputs[0], found.values], attributes, product.name or product.outputs[0].name or "")
@@ -111,17 +116,18 @@ class LayOutAttention(Pass):
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
-        if context.device is None or takes_attention(context.device):
-            for node in list(model.graph):
-                found = find_attention(node)
-                if found is not None and not found.laid_out:
-                    _lay_out(model.graph, found)
+        for node in list(model.graph):
+            found = find_attention(node)
+            if found is not None and not found.laid_out and (context.device is None or takes(context.device, found)):
+                _lay_out(model.graph, found)
+                if found.mask is not None:
+                    lay_out_mask(model.graph, found.mask)
         return model
 
 
-def takes_attention(device: Device) -> bool:
+def takes(device: Device, found: Attention) -> bool:
     """Whether a machine computes both halves."""
-    return device.computes is None or device.computes >= {PROBABILITIES, VALUES}
+    return device.computes is None or device.computes >= {MASKED if found.mask else PROBABILITIES, VALUES}
 
 
 def _lay_out(graph: ir.Graph, found: Attention) -> None:

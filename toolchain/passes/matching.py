@@ -1,5 +1,6 @@
 """Finds a template in the graph by an anchored walk backwards from one node."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,12 @@ import onnx_ir as ir
 from toolchain.graph.operators import attribute_default
 from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape, shape_of, single_use
 from toolchain.passes.templates import ANY, Pattern, Template, Tensor
+from toolchain.spec.arrays import Array
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
+
+NEAR = 1e-6
+"""Relative: a number that an exporter rounded to float32, and perhaps computed there."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,10 @@ def _misfit(word: str, value: ir.Value, wanted: Any) -> Reason | None:
     match word:
         case "constant":
             return Why.NOT_CONSTANT(tensor=name) if constant(value) is None else None
+        case "value":
+            return (
+                None if (array := constant(value)) is not None and is_number(array, float(wanted)) else Why.OTHER_NUMBER(tensor=name, wanted=wanted)
+            )
         case "computed":
             return Why.IS_CONSTANT(tensor=name) if value.is_initializer() else None
         case "extents":
@@ -118,6 +127,11 @@ def _misfit(word: str, value: ir.Value, wanted: Any) -> Reason | None:
             rank = len(shape_of(value))
             wrong = Why.NO_ROWS(tensor=name) if (rank, wanted) == (3, 2) else Why.WRONG_RANK(tensor=name, rank=rank, wanted=wanted)
             return None if rank == wanted else wrong
+
+
+def is_number(array: Array, wanted: float) -> bool:
+    """Whether a constant is this one number, as float32 or float64 round it."""
+    return array.size == 1 and math.isclose(float(array.ravel()[0]), wanted, rel_tol=NEAR)
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:

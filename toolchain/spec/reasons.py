@@ -123,6 +123,9 @@ class Why(Enum):
     NO_TYPE = Wording("the type of {tensor:tensor} is not known", "Export the model with types, for example through `onnx.shape_inference`.")
     NOT_FLOAT = Wording("{tensor:tensor} holds {dtype}", "Integers and booleans of the model's own stay on the host. " + CUT)
     DATA_SHAPE = Wording("the shape of {tensor:tensor} depends on the data", "Export the model with fixed shapes, or give open sizes by `dim=`.")
+    OTHER_NUMBER = Wording(
+        "{tensor:tensor} is not the number {wanted:g}", "Write the function as ONNX has it, such as Gelu, or with its usual numbers."
+    )
     NOT_CONSTANT = Wording(
         "{tensor:tensor} is not a constant",
         "The machine multiplies by weights known when compiling; a product of computed tensors (attention) stays on the host.",
