@@ -99,3 +99,19 @@ def test_a_tensor_between_that_others_read_is_not_taken(tmp_path: Path) -> None:
     graph = imported(tmp_path, [n("Conv", ["x", "w"], ["c"]), n("Relu", ["c"], ["r"]), n("Add", ["c", "r"], ["y"])], constants=CONSTANTS)
     relu = next(node for node in graph.graph if node.op_type == "Relu")
     assert find(template(CONV), relu) is None
+
+
+GELU = """
+  - name: halves
+    computes: gelu
+    pattern: {op: Mul, commutes: true, inputs: [x, half]}
+    where: [value: {half: 0.1}]
+"""
+
+
+@pytest.mark.parametrize(("constant", "fits"), [("tenth", True), ("k", False), ("b", False)])
+def test_a_constant_has_the_number_that_a_template_wants(constant: str, fits: bool, tmp_path: Path) -> None:
+    given = imported(tmp_path, [n("Mul", ["x", constant], ["y"])], constants={**CONSTANTS, "tenth": F(0.1), "b": normal(1, 3, 1, 1)})
+    found = find(template(GELU), next(iter(given.graph)))
+    assert isinstance(found, Match) is fits
+    assert fits or found == Why.OTHER_NUMBER(tensor=constant, wanted=0.1)

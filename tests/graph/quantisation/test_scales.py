@@ -10,11 +10,15 @@ from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.endings import average_fraction
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
-from toolchain.operations.library import builtin_kinds, read_kind
+from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
+from toolchain.operations.numbers import complete
+from toolchain.operations.whole import constants_of, unmet
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import Numerics, Range
 
 MAX = RangeChoice("max")
+FLOAT = Numerics(form="float32")
 
 
 def call(kind: str, output: str, *inputs: str) -> Call:
@@ -122,3 +126,20 @@ def test_a_product_takes_the_scale_of_each_element_in_it() -> None:
     for meaning, place in (("x[n] * z[n]", 8), ("x[n] * x[n] * z[n]", 11), ("x[n] if x[n] >= 0 else -x[n]", 3), ("x[n] if z[n] > 0 else 0", 3)):
         kind = read_kind(Source("own.yaml", f'operation: own\n{tensors}\nmeaning: {{value: "{meaning}"}}\n'))
         assert product_position(Call("y", kind, "", ("x", "z"), "y", {}), [3, 5]) == place
+
+
+def test_scales_are_as_coarse_as_a_machines_own_arithmetic_needs() -> None:
+    kind = kinds_of(load_machine("gemmini"))["attention_probabilities"]
+    shares = Call("s", kind, "", ("q", "k"), "s", {"heads": 1}, ((1, 16, 64), (1, 128, 64)))
+    fine, coarse = (choose_scales([shares], {}, FLOAT, table({"q": size, "k": size, "s": 1.0}), MAX) for size in (0.5, 20.0))
+    assert kind.arithmetic is not None
+    numbers, own = complete(kind, shares.known_numbers), kind.arithmetic
+
+    def refused(factor: float) -> bool:
+        scales = {"x": fine["q"] * factor, "z": fine["k"] * factor}
+        return bool(unmet(own, {**numbers, **constants_of(own, scales, numbers)}))
+
+    assert not refused(1)
+    assert refused(0.9)
+    assert fine["q"] > 2 * 0.5 / 127
+    assert coarse["q"] == pytest.approx(20 / 127, rel=1e-2)
