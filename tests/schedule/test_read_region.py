@@ -39,13 +39,13 @@ def parted(proto: onnx.ModelProto, inputs: Samples, target: str, folder: Path) -
     table = calibration_table(path, {}, inputs(4))
     context = Context(str(path), numerics=machine.quantisation, table=table, device=device_of(machine, kernels), policy="all")
     model = build_graph(path, {}, context, Store(folder / "stages"))
-    whole = ir.load(folder / "stages" / "12-quantize.onnx")
+    whole = ir.load(folder / "stages" / "13-quantize.onnx")
     session = open_model(whole, integer_tensors(whole))
     every = [run_session(session, {name: array[k] for name, array in inputs(images).items()}) for k in range(images)]
     found = {name: np.concatenate([one[name] for one in every]) for name in every[0]}
     reasons = {node.name or "": said(node) for node in model.graph if node.domain != REGION and kind_of(node)}
     assert machine.quantisation is not None
-    stored = ir.load(folder / "stages" / "13-partition.onnx")
+    stored = ir.load(folder / "stages" / "14-partition.onnx")
     regions = [read_region(machine, kernels, stored, call) for call in region_calls(stored)]
     for call, region in zip(region_calls(model), regions, strict=True):
         function = region_function(model, call)
@@ -99,7 +99,7 @@ def test_the_corners(target: str, tmp_path: Path) -> None:
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("branchy")
     parted(branchy(), branchy_samples, "vta", folder)
-    return folder / "stages" / "13-partition.onnx"
+    return folder / "stages" / "14-partition.onnx"
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_what_is_left_over_is_taken_away(folder: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize("name", ["99-junk.onnx", "00-a.onnx", "my.onnx"])
 def test_a_file_of_the_users_own_is_no_stage(name: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before, stages = artefacts(folder), Path("build/vta/digits/graph")
-    shutil.copy(stages / "10-remove_dead.onnx", stages / name)
+    shutil.copy(stages / "11-remove_dead.onnx", stages / name)
     Path("build/vta/digits/bundle.receipt.json").unlink()
     assert cli.main(WORDS) == 1
     assert _error(capfd.readouterr().err).startswith(f"build/vta/digits/graph/{name}: E1205 ")

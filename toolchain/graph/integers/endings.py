@@ -39,7 +39,7 @@ MIDDLE = {"int8": 0, "uint8": 128}
 """Subtract this number from a stored integer to get an int8."""
 
 
-def centred_text(body: str, data: tuple[str, ...], numerics: Numerics, linear: bool) -> str:
+def centred_text(body: str, data: tuple[str, ...], numerics: Numerics, linear: bool = True) -> str:
     """The body, from `products` of stored operands to `products` of those less their zeros. linear: whether a body of integer products is so."""
     if linear and ("ConvInteger" in body or "MatMulInteger" in body):
         return _differences(body, data, numerics)
