@@ -102,6 +102,7 @@ def parser() -> argparse.ArgumentParser:
     _extract(commands.add_parser("extract", help="write the part of an ONNX model between some of its tensors as a model of its own"))
     _export(commands.add_parser("export", help="write a built model in another form"))
     _cosim(commands.add_parser("cosim", help="a built program for a test bench of hardware, and what hardware left beside the emulator"))
+    _bundle(commands.add_parser("bundle", help="show, run or disassemble a bundle from anywhere"))
     _profile(commands.add_parser("profile", help="times that a device measured, beside those of the cycle model"))
     _mcp(commands.add_parser("mcp", help="serve commands as tools to a client of the Model Context Protocol, on standard input and output"))
     schema = commands.add_parser("schema", help="print the path of a YAML file's schema, or the settings with which an editor knows all of them")
@@ -282,6 +283,24 @@ def _export(export: argparse.ArgumentParser) -> None:
     plugin.add_argument("bundle", metavar="MODEL.bundle")
     plugin.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where provider.c and its parts go")
     plugin.set_defaults(run="convert:export_provider")
+
+
+def _bundle(bundle: argparse.ArgumentParser) -> None:
+    actions = bundle.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="its model, machines, inputs, outputs, plan and time")
+    run = actions.add_parser("run", help="runs the samples of a file")
+    text = actions.add_parser("disasm", help="the assembly of a region's program")
+    for action in (show, run, text):
+        action.add_argument("bundle", metavar="MODEL.bundle")
+    show.add_argument("--hashes", action="store_true", help="also the SHA-256 of the manifest and of every other member")
+    show.set_defaults(run="bundle:show")
+    run.add_argument("input", metavar="INPUTS.npz", help="an array of samples for each input, by its name")
+    run.add_argument("-o", "--output", metavar="OUTPUTS.npz", help="where the outputs go, by their names")
+    run.add_argument("--native", action="store_true", help="compile and run C that the bundle brings; only for one that you trust")
+    run.set_defaults(run="bundle:run")
+    text.add_argument("--region", metavar="REGION", help="the first one, unless another is named")
+    text.add_argument("-o", "--output", metavar="FILE")
+    text.set_defaults(run="bundle:disassemble")
 
 
 def _profile(profile: argparse.ArgumentParser) -> None:

@@ -19,6 +19,7 @@ from toolchain.runtime.bundle import data_name, target_of
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
+from toolchain.spec.version import __version__
 
 
 @dataclass(frozen=True)
@@ -194,8 +195,10 @@ def assemble_bundle(
     model: ir.Model,
     regions: Mapping[str, RegionCode],
     preparations: Mapping[str, Preparation] | None = None,
+    source: str = "",
 ) -> Bundle:
-    """machines: the first choice first. regions: by the name of the function that a call names. preparations: of inputs by name.
+    """machines: the first choice first. regions: by the name of the function that a call names. preparations: of inputs by name. source: the SHA-256
+    of the model's file in hex.
 
     Raises UserError E1109 for a region not compiled.
     """
@@ -212,9 +215,8 @@ def assemble_bundle(
             programs.append(_region(step, regions[step.region], len(programs), members))
     inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
     outputs = tuple(_interface(value) for value in model.graph.outputs)
-    return Bundle(
-        Manifest(name, tuple(target_of(machine) for machine in machines), inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members
-    )
+    targets = tuple(target_of(machine) for machine in machines)
+    return Bundle(Manifest(name, __version__, source, targets, inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members)
 
 
 def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegment:

@@ -163,7 +163,7 @@ def _too_large(what: str, place: str) -> UserError:
 
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "tilewright-bundle", 8
+FORMAT, VERSION = "tilewright-bundle", 9
 MAX_MANIFEST = 1 << 25
 
 

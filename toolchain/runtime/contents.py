@@ -1,6 +1,7 @@
 """The contents of a bundle: the plan of a model, its programs and constants, and checks that the plan can be run."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -129,10 +130,13 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A model as a plan over host segments and regions; everything it names is a member of the bundle. targets: each machine once, the first choice
-    first, whose file has the costs of the host's own operators."""
+    """A model as a plan over host segments and regions; everything it names is a member of the bundle. toolchain: the version that made it. source:
+    the SHA-256 of the model's ONNX file in hex, empty where there was none. targets: each machine once, the first choice first, whose file has the
+    costs of the host's own operators."""
 
     model: str
+    toolchain: str
+    source: str
     targets: tuple[Target, ...]
     inputs: tuple[Interface, ...]
     outputs: tuple[Interface, ...]
@@ -149,12 +153,15 @@ class Bundle:
     members: Mapping[str, bytes]
 
 
+ORIGIN, HASH = re.compile(r"[0-9A-Za-z.+-]{1,40}\Z"), re.compile(r"([0-9a-f]{64})?\Z")
 MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 
 
 def plan_faults(bundle: Bundle) -> Iterator[str]:
     """Yields the faults of a bundle's plan, in words; one is enough to refuse the bundle."""
     manifest = bundle.manifest
+    if not ORIGIN.match(manifest.toolchain) or not HASH.match(manifest.source):
+        yield "it does not say which toolchain and model it was made of"
     yield from _targets(manifest)
     yield from _interfaces(manifest)
     yield from _members(bundle)

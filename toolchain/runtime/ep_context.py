@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import helper
 
-from toolchain import __version__
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
 from toolchain.runtime.executor import whole_segment
 from toolchain.spec.errors import fail
+from toolchain.spec.version import __version__
 
 DOMAIN, OPERATOR, SOURCE = "com.microsoft", "EPContext", "tilewright"
 MOST = (1 << 31) - 1

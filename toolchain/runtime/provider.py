@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from toolchain import __version__
 from toolchain.codegen.generator import render
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, Port, RegionProgram
@@ -24,6 +23,7 @@ from toolchain.runtime.stand_alone import (
     region_sources,
 )
 from toolchain.spec.model import Machine
+from toolchain.spec.version import __version__
 
 MOST_AXES = 8
 """Of a tensor at a region's border, in tilewright_provider.h."""

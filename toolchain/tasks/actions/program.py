@@ -38,6 +38,7 @@ from toolchain.tasks.actions.paths import (
     machine_keys,
     machine_named,
     machines_of,
+    onnx_file,
     preparations_file,
     schedule_file,
     search_file,
@@ -129,7 +130,8 @@ def make_bundle(step: Step, say: Say) -> Made:
         made[region.name] = GENERATORS[backend.machine.codegen].generate(backend, region, schedule)
     say("writing the bundle")
     path = bundle_file(step.job)
-    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step)))
+    (source,) = seen(onnx_file(step.job)).values()
+    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step), source.digest))
     forget_regions()
     return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))], tools)
 

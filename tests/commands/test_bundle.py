@@ -1,0 +1,85 @@
+"""`tilewright bundle`: a file alone says what it is, and runs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.c_networks import compiled, pictures
+from tests.runtime import small
+from toolchain import __version__
+from toolchain.cli import main
+from toolchain.isa.program_file import load_program
+from toolchain.runtime.bundle import digest, manifest_text, read_bundle, write_bundle
+from toolchain.runtime.executor import load
+from toolchain.spec.load import load_machine
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In a folder of its own, which has nothing else."""
+    monkeypatch.chdir(tmp_path)
+    write_bundle(Path("small.bundle"), small.bundle())
+    return Path("small.bundle")
+
+
+def test_what_it_is(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "show", str(bundle)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    held = read_bundle(bundle)
+    assert lines[0] == "small on vta"
+    facts = [(line.split()[0], line.split(maxsplit=1)[1]) for line in lines[2:]]
+    assert lines[1].split() == ["made", "by", "tilewright", __version__]
+    assert ("for", f"vta, architecture {held.manifest.targets[0].fingerprint}") in facts
+    assert ("takes", "x float32 [1, 3, 8, 8]") in facts
+    assert [name for name, _ in facts].count("step") == len(held.manifest.plan)
+    assert not any("manifest" in line for line in lines)
+    assert main(["bundle", "show", str(bundle), "--hashes"]) == 0
+    hashed = capsys.readouterr().out.splitlines()
+    assert hashed[: len(lines)] == lines
+    expected = {"manifest.json": manifest_text(held).encode(), **held.members}
+    assert [line.split() for line in hashed[len(lines) :]] == [[digest(data), name] for name, data in expected.items()]
+    modelled = load(bundle).modelled()
+    assert any(name == "time" and text.startswith(f"{modelled.total_ms:.3f} ms for 1 sample") for name, text in facts)
+
+
+def test_it_runs_the_samples_of_a_file(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("in.npz", x=small.images(3)[:, None])
+    assert main(["bundle", "run", str(bundle), "in.npz", "-o", "out.npz"]) == 0
+    assert "3 samples in " in capsys.readouterr().out
+    expected = load(bundle).run({"x": small.images(3)}).outputs
+    with np.load("out.npz") as found:
+        assert {name: found[name].tobytes() for name in found.files} == {name: array.tobytes() for name, array in expected.items()}
+
+
+def test_the_assembly_is_the_programs(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "disasm", str(bundle), "--region", "region1", "-o", "region1.asm"]) == 0
+    compiled_region = small.network()[2]["region1"]
+    assert load_program(load_machine("vta"), Path("region1.asm")).streams == compiled_region.program.streams
+    assert main(["bundle", "disasm", str(bundle)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("FINISH")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["show", "none.bundle"], "none.bundle: E0001 cannot read the bundle"),
+        (["run", "small.bundle", "none.npz"], "E0001"),
+        (["run", "small.bundle", "small.bundle"], "E0808 there is no array 'x'"),
+        (["disasm", "small.bundle", "--region", "region2"], "E0003 the bundle has no program 'region2'; known: region0, region1"),
+        (["run", "kinds.bundle", "kinds.npz"], "E1113 region 'region0' is C code"),
+        (["disasm", "kinds.bundle"], "E0003 the bundle has no program ''; known: none"),
+    ],
+)
+def test_mistakes_are_one_line(words: list[str], error: str, bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bundle(bundle.with_name("kinds.bundle"), compiled().bundle)
+    np.savez("kinds.npz", x=pictures(1))
+    assert main(["bundle", *words]) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_c_of_a_trusted_bundle_runs(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_bundle(bundle.with_name("kinds.bundle"), compiled().bundle)
+    np.savez("kinds.npz", x=pictures(2))
+    assert main(["bundle", "run", "kinds.bundle", "kinds.npz", "--native"]) == 0
+    assert "y: float32 [2, 5]" in capsys.readouterr().out

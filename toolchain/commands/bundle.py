@@ -1,0 +1,132 @@
+"""`tilewright bundle`: a bundle from anywhere is shown, run and disassembled; the folder that it was built in is not needed."""
+
+import argparse
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolchain.commands.machine import sign
+from toolchain.spec.errors import fail, one_line
+from toolchain.spec.files import write_atomic
+
+if TYPE_CHECKING:
+    from toolchain.runtime.contents import Bundle, Interface, RegionProgram
+    from toolchain.runtime.executor import Executor
+    from toolchain.spec.arrays import Array
+    from toolchain.spec.model import Machine
+
+LINE = 10
+"""Letters of the name of a fact."""
+FIRST = 4
+"""Numbers of an output that are printed."""
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """Prints what it is, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
+    from toolchain.runtime.bundle import MANIFEST, bundle_machines, digest, manifest_text, read_bundle
+    from toolchain.runtime.signature import trusted_keys
+
+    path, keys = Path(arguments.bundle), trusted_keys()
+    bundle = read_bundle(path, keys)
+    machines = bundle_machines(bundle.manifest.targets, str(path))
+    print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
+    for name, text in _facts(bundle, machines, bool(keys)):
+        print(f"  {name:{LINE}} {text}")
+    if arguments.hashes:
+        for name, data in {MANIFEST: manifest_text(bundle).encode(), **bundle.members}.items():
+            print(f"  {digest(data)}  {name}")
+
+
+def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", signed: bool) -> Iterator[tuple[str, str]]:
+    from toolchain.report.tables import counted, scaled
+    from toolchain.runtime.contents import RegionProgram, step_of
+    from toolchain.runtime.timing import modelled
+
+    manifest = bundle.manifest
+    yield "made by", f"tilewright {manifest.toolchain}"
+    yield "of", f"an ONNX file with the SHA-256 {manifest.source}" if manifest.source else "a graph in memory"
+    for target in manifest.targets:
+        yield "for", f"{target.name}{f':{target.config}' if target.config else ''}, architecture {target.fingerprint}"
+    for word, entries in (("takes", manifest.inputs), ("gives", manifest.outputs)):
+        yield from ((word, f"{one_line(entry.name)} {entry.dtype} {_shape(entry)}") for entry in entries)
+    for run in (step_of(manifest, step) for step in manifest.plan):
+        if isinstance(run, RegionProgram):
+            yield "step", _region_text(run)
+        else:
+            yield "step", f"host: {counted(sum(work.nodes for work in run.work.values()), 'node')}"
+    times = modelled(machines, manifest)
+    parts = {"machine": times.execute_ms, "host": times.host_ms, "transfer": times.transfer_ms, "launch": times.launch_ms}
+    told = ", ".join(f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None)
+    yield "time", f"{times.total_ms:.3f} ms for {counted(times.samples, 'sample')} by the machine's costs: {told}"
+    yield "members", f"{len(bundle.members)}, {scaled(sum(map(len, bundle.members.values())), 'B')}"
+    if signed:
+        yield "signed", "by a key that is trusted here"
+
+
+def _region_text(region: "RegionProgram") -> str:
+    kind = "C" if region.function else "a graph" if region.whole else "a program"
+    return f"{region.name} on {region.target}: {kind}, {region.cycles:,.0f} cycles"
+
+
+def _shape(entry: "Interface") -> str:
+    return "of any shape" if entry.shape is None else str(list(entry.shape))
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Runs samples of a file and prints what came out, or writes it.
+
+    Raises UserError E0001, E0808 for the file, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
+    import numpy as np
+
+    from toolchain.runtime.executor import load
+
+    with sign("loading"):
+        executor = load(Path(arguments.bundle), native=arguments.native)
+    with sign("running"):
+        outcome = executor.run(_inputs(Path(arguments.input), executor))
+    for name, array in outcome.outputs.items():
+        print(f"{one_line(name)}: {array.dtype} {list(array.shape)}, begins with {np.asarray(array).ravel()[:FIRST].tolist()}")
+    print(f"{outcome.samples} samples in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
+    if arguments.output:
+        out = io.BytesIO()
+        np.savez(out, allow_pickle=False, **outcome.outputs)
+        write_atomic(Path(arguments.output), out.getvalue())
+
+
+def _inputs(path: Path, executor: "Executor") -> "dict[str, Array]":
+    """All samples of an .npz file, whose arrays have the inputs' names, one behind the other."""
+    from toolchain.models.model import Input, Recorded
+    from toolchain.models.samples import recorded_samples
+
+    inputs: dict[str, Input] = {}
+    for entry in executor.manifest.inputs:
+        if entry.shape is None or min(entry.shape, default=1) < 1:
+            raise fail("E1108", f"the input '{entry.name}' has no size of its own, so no file holds samples of it")
+        inputs[entry.name] = Input(entry.shape, entry.dtype)
+    found = recorded_samples(Recorded(path, {name: name for name in inputs}, 1.0, None, raw=False), inputs)
+    return {name: samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples for name, samples in found.items()}
+
+
+def disassemble(arguments: argparse.Namespace) -> None:
+    """Prints the assembly of a region, or writes it. Raises UserError E0001, E11xx for the bundle, E0003 for a region without instructions."""
+    from toolchain.isa.assembly.disassembler import disassemble as text_of
+    from toolchain.report.profile.program import timed_regions
+    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.open_region import region_image
+    from toolchain.runtime.signature import trusted_keys
+
+    path = Path(arguments.bundle)
+    bundle = read_bundle(path, trusted_keys())
+    machines = bundle_machines(bundle.manifest.targets, str(path))
+    regions = timed_regions(bundle, machines)
+    name = arguments.region or next(iter(regions), "")
+    if name not in regions:
+        raise fail("E0003", f"the bundle has no program '{name}'", hint=f"known: {', '.join(regions) or 'none'}")
+    with sign("disassembling"):
+        text = text_of(region_image(bundle, regions[name], machines[regions[name].target], str(path)).program)
+    if arguments.output:
+        write_atomic(Path(arguments.output), text.encode())
+    else:
+        sys.stdout.write(text)
