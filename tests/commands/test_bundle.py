@@ -38,7 +38,8 @@ def test_what_it_is(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hashed = capsys.readouterr().out.splitlines()
     assert hashed[: len(lines)] == lines
     expected = {"manifest.json": manifest_text(held).encode(), **held.members}
-    assert [line.split() for line in hashed[len(lines) :]] == [[digest(data), name] for name, data in expected.items()]
+    assert hashed[len(lines)] == f"  {'-' * 64}  the model's ONNX file"
+    assert [line.split() for line in hashed[len(lines) + 1 :]] == [[digest(data), name] for name, data in expected.items()]
     modelled = load(bundle).modelled()
     assert any(name == "time" and text.startswith(f"{modelled.total_ms:.3f} ms for 1 sample") for name, text in facts)
 

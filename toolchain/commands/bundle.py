@@ -35,6 +35,7 @@ def show(arguments: argparse.Namespace) -> None:
     for name, text in _facts(bundle, machines, bool(keys)):
         print(f"  {name:{LINE}} {text}")
     if arguments.hashes:
+        print(f"  {bundle.manifest.source or '-' * 64}  the model's ONNX file")
         for name, data in {MANIFEST: manifest_text(bundle).encode(), **bundle.members}.items():
             print(f"  {digest(data)}  {name}")
 
@@ -46,7 +47,6 @@ def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", signed: bool) ->
 
     manifest = bundle.manifest
     yield "made by", f"tilewright {manifest.toolchain}"
-    yield "of", f"an ONNX file with the SHA-256 {manifest.source}" if manifest.source else "a graph in memory"
     for target in manifest.targets:
         yield "for", f"{target.name}{f':{target.config}' if target.config else ''}, architecture {target.fingerprint}"
     for word, entries in (("takes", manifest.inputs), ("gives", manifest.outputs)):
