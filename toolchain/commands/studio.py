@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from toolchain.spec.errors import fail
 from toolchain.tasks.plan import make_plan
 
 if TYPE_CHECKING:
+    from toolchain.tasks.plan import Plan
     from toolchain.tasks.stage import Job
 
 PLACES = ("target", "model")
@@ -22,26 +23,44 @@ STAGES = ("summary", "infer", "verify")
 
 
 def studio(arguments: argparse.Namespace) -> None:
-    """Builds and verifies where that is not up to date, writes the page of each build, and prints its path.
+    """Builds and verifies where that is not up to date, writes the page of each build, and prints its path; with --serve again and again.
 
-    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one file for several builds.
+    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one file for several builds; with --serve as `serve`.
     """
+    arguments.variables = named(arguments.variables)
+
+    def make() -> "Plan":
+        plan = make_plan(given(arguments))
+        if (arguments.output or arguments.serve) and len(plan.jobs) > 1:
+            one, hint = "one page" if arguments.serve else "one file", "name one machine and one model"
+            raise fail("E0002", f"{len(plan.jobs)} builds cannot go into {one}", hint=hint if arguments.serve else f"{hint}, or leave --output out")
+        return plan
+
+    if arguments.serve:
+        from toolchain.commands.studio_serve import serve
+
+        serve(arguments.port, lambda plan: "".join(_pages(plan, arguments.output)), make)
+    elif arguments.port:
+        raise fail("E0002", "--port is for --serve")
+    else:
+        list(_pages(make(), arguments.output))
+
+
+def _pages(plan: "Plan", output: str | None) -> Iterator[str]:
+    """The page of each build, written and its path printed. output: the file of the one page that there is then."""
     from toolchain.spec.files import write_atomic
     from toolchain.tasks.actions.paths import studio_file
     from toolchain.tasks.work import fulfil
 
-    arguments.variables = named(arguments.variables)
-    plan = make_plan(given(arguments))
-    if arguments.output and len(plan.jobs) > 1:
-        raise fail("E0002", f"{len(plan.jobs)} builds cannot go into one file", hint="name one machine and one model, or leave --output out")
     with sign("studio") as say:
         for job, steps in zip(plan.jobs, plan.steps, strict=True):
             for name in STAGES:
                 fulfil(steps[name], say)
             say(f"drawing {job.model}")
-            path = Path(arguments.output) if arguments.output else studio_file(job)
-            write_atomic(path, page_of(job).encode(errors="replace"))
-            print(path)
+            path, page = Path(output) if output else studio_file(job), page_of(job)
+            write_atomic(path, page.encode(errors="replace"))
+            print(path, flush=True)
+            yield page
 
 
 def named(words: list[str]) -> list[str]:
