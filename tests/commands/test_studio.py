@@ -34,6 +34,46 @@ def shown(page: Path, fragment: str) -> tuple[str, str]:
     return run.stdout, "\n".join(line for line in run.stderr.splitlines() if ":CONSOLE" in line)
 
 
+@pytest.fixture(scope="module")
+def pair(page: Path) -> Path:
+    """The same beside what another search finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(page.parents[3])
+        assert main(["studio", "vta", "digits", "--beside", "search=greedy"]) == 0
+    return page.parent / "beside.html"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_two_builds_stand_beside_each_other_with_one_selection(pair: Path, tmp_path: Path) -> None:
+    text = pair.read_text()
+    assert text.count("<iframe") == 3
+    assert "build/vta/digits@search-greedy" in text
+    told = text.replace("</script>\n</body>", "</script>\n" + TELL + "</body>")
+    (tmp_path / "pair.html").write_text(told)
+    dom, console = shown(tmp_path / "pair.html", "operation=conv2")
+    assert console == ""
+    assert re.findall(r"<h6>(\w+)</h6>", dom) == ["conv2", "conv2", "conv4", "conv4"]
+
+
+TELL = """<script>
+const told = (frame) => frame.contentDocument.querySelector("#selected h2").textContent;
+const note = () => { for (const each of frames) document.body.insertAdjacentHTML("beforeend", `<h6>${told(each)}</h6>`); };
+window.addEventListener("load", () => setTimeout(() => {
+  note();
+  frames[1].contentDocument.querySelector('[data-operation$="/conv4"]').dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  setTimeout(note, 500);
+}, 500));
+</script>
+"""
+"""Notes the selection of both builds, clicks an operation in the second one, and notes it again."""
+
+
+@pytest.mark.parametrize("word", ["html=no", "params=LOG_BUS:3"])
+def test_a_build_beside_itself_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studio", "target=vta", "model=digits", "params=LOG_BUS:3", "--beside", word]) == 1
+    assert "E0002 --beside is no other build" in capsys.readouterr().err
+
+
 def test_the_same_build_gives_the_same_page(page: Path) -> None:
     assert page.read_bytes() == (page.parents[3] / "again.html").read_bytes()
 
@@ -59,10 +99,11 @@ def test_clean_takes_the_page_away(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page = tmp_path / "build" / "vta" / "digits" / "studio.html"
     page.parent.mkdir(parents=True)
     page.write_text("")
+    page.with_name("beside.html").write_text("")
     assert main(["clean", "target=vta", "model=digits", "-n"]) == 0
     assert page.exists()
     assert main(["clean", "target=vta", "model=digits"]) == 0
-    assert not page.exists()
+    assert not page.parent.exists()
 
 
 def test_words_without_a_name_are_the_machine_and_the_model() -> None:

@@ -2,19 +2,21 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolchain.commands.machine import sign
-from toolchain.commands.tasks import given
+from toolchain.commands.tasks import given_of
 from toolchain.spec.errors import fail
+from toolchain.tasks.folders import PAIR
 from toolchain.tasks.plan import make_plan
 
 if TYPE_CHECKING:
     from toolchain.tasks.plan import Plan
-    from toolchain.tasks.stage import Job
+    from toolchain.tasks.stage import Job, Step
 
 PLACES = ("target", "model")
 """The variables that the first words without a name are."""
@@ -23,44 +25,70 @@ STAGES = ("summary", "infer", "verify")
 
 
 def studio(arguments: argparse.Namespace) -> None:
-    """Builds and verifies where that is not up to date, writes the page of each build, and prints its path; with --serve again and again.
+    """Builds and verifies where that is not up to date, writes the page of each build, or of two, and prints its path; with --serve again and again.
 
-    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one file for several builds; with --serve as `serve`.
+    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one page for several builds; with --serve as `serve`.
     """
-    arguments.variables = named(arguments.variables)
-
-    def make() -> "Plan":
-        plan = make_plan(given(arguments))
-        if (arguments.output or arguments.serve) and len(plan.jobs) > 1:
-            one, hint = "one page" if arguments.serve else "one file", "name one machine and one model"
-            raise fail("E0002", f"{len(plan.jobs)} builds cannot go into {one}", hint=hint if arguments.serve else f"{hint}, or leave --output out")
-        return plan
-
+    variables = given_of(named(arguments.variables))
+    other = {**variables, **given_of(arguments.beside)} if arguments.beside else None
+    build = partial(_page_of_all, output=arguments.output, pair=other is not None)
+    make = partial(_plan, variables, other, arguments.serve or arguments.output)
     if arguments.serve:
         from toolchain.commands.studio_serve import serve
 
-        serve(arguments.port, lambda plan: "".join(_pages(plan, arguments.output)), make)
+        serve(arguments.port, build, make)
     elif arguments.port:
         raise fail("E0002", "--port is for --serve")
     else:
-        list(_pages(make(), arguments.output))
+        build(make())
 
 
-def _pages(plan: "Plan", output: str | None) -> Iterator[str]:
-    """The page of each build, written and its path printed. output: the file of the one page that there is then."""
+def _plan(variables: Mapping[str, str], other: Mapping[str, str] | None, alone: object) -> "Plan":
+    """other: the variables of a build beside it. alone: whether there is room for one page. Raises UserError E0002 and all of make_plan."""
+    plan = make_plan(variables)
+    if (alone or other) and len(plan.jobs) > 1:
+        raise fail("E0002", f"{len(plan.jobs)} builds cannot go into one page", hint="name one machine and one model")
+    if other is None:
+        return plan
+    beside = make_plan(other)
+    if plan.jobs[0].folder == beside.jobs[0].folder or len(beside.jobs) > 1:
+        raise fail("E0002", "--beside is no other build", hint="for example --beside params=NAME:VALUE")
+    return replace(plan, jobs=plan.jobs + beside.jobs, steps=plan.steps + beside.steps)
+
+
+def _page_of_all(plan: "Plan", output: str | None, pair: bool) -> str:
+    """The last page. Every page is written and its path printed, of a pair that of both alone."""
     from toolchain.spec.files import write_atomic
     from toolchain.tasks.actions.paths import studio_file
-    from toolchain.tasks.work import fulfil
 
     with sign("studio") as say:
-        for job, steps in zip(plan.jobs, plan.steps, strict=True):
-            for name in STAGES:
-                fulfil(steps[name], say)
-            say(f"drawing {job.model}")
-            path, page = Path(output) if output else studio_file(job), page_of(job)
+        made = ((job, _built_page(job, steps, say)) for job, steps in zip(plan.jobs, plan.steps, strict=True))
+        page = ""
+        for job, page in [(plan.jobs[0], _pair(list(made)))] if pair else made:
+            path = Path(output) if output else studio_file(job).with_name(PAIR) if pair else studio_file(job)
             write_atomic(path, page.encode(errors="replace"))
             print(path, flush=True)
-            yield page
+        return page
+
+
+def _built_page(job: "Job", steps: Mapping[str, "Step"], say: Callable[[str], None]) -> str:
+    from toolchain.tasks.work import fulfil
+
+    for name in STAGES:
+        fulfil(steps[name], say)
+    say(f"drawing {job.model}")
+    return page_of(job)
+
+
+def _pair(built: Sequence[tuple["Job", str]]) -> str:
+    """Both pages, and the comparison of their folders."""
+    from toolchain.commands.compare import read_side
+    from toolchain.report.comparison.compare import Comparison
+    from toolchain.report.comparison.page import comparison_page
+    from toolchain.report.studio.pair import pair_page
+
+    names = [str(job.folder) for job, _ in built]
+    return pair_page(names, [page for _, page in built], comparison_page(Comparison(tuple(map(read_side, names)))))
 
 
 def named(words: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Iterable
 
 from toolchain.spec.errors import fail
 from toolchain.tasks.plan import make_plan
@@ -34,9 +35,14 @@ def info(arguments: argparse.Namespace) -> None:
 
 
 def given(arguments: argparse.Namespace) -> dict[str, str]:
-    """The variables of a command line. Raises UserError E0002 and E1202."""
+    """The variables of a command line. Raises as `given_of`."""
+    return given_of(arguments.variables)
+
+
+def given_of(words: Iterable[str]) -> dict[str, str]:
+    """The values of NAME=VALUE words. Raises UserError E0002 and E1202."""
     found: dict[str, str] = {}
-    for text in arguments.variables:
+    for text in words:
         name, equals, value = text.partition("=")
         if not equals:
             raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint="for example target=NAME")

@@ -22,8 +22,8 @@ from toolchain.tasks.plan import Plan
 from toolchain.tasks.stage import Job, Step
 
 NAME = ".lock"
-STUDIO = "studio.html"
-"""The page of a whole build, which no stage writes."""
+STUDIO, PAIR = "studio.html", "beside.html"
+"""The page of a whole build, and of it beside another one, which no stage writes."""
 PATIENCE = 0.5
 """Seconds of silent waiting."""
 
@@ -182,7 +182,7 @@ def forget_plan(plan: Plan) -> list[Path]:
 def _clean(home: Path, steps: Iterable[Step], dry: bool) -> list[Path]:
     """Everything of the steps in one folder, the page that shows them, and the folder where nothing else is left in it."""
     parts = [path for step in steps for path in (step.folder, step.receipt_path)]
-    found = [path for path in (*parts, home / STUDIO) if path.exists()]
+    found = [path for path in (*parts, home / STUDIO, home / PAIR) if path.exists()]
     if dry:
         return found
     try:

@@ -7,7 +7,8 @@ function select(link) {
   if (link === selection.link) return;
   selection.link = link;
   for (const listen of selection.listeners) listen(link);
-  history.replaceState(null, "", link ? `#operation=${encodeURIComponent(link)}` : location.pathname);
+  if (parent === window) history.replaceState(null, "", link ? `#operation=${encodeURIComponent(link)}` : location.pathname);
+  else parent.postMessage({ operation: link }, "*"); // beside another build: the page around both tells that one
 }
 
 /** The link that a fragment asks for: a whole link, or the first operation of that name. */

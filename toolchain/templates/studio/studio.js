@@ -62,4 +62,7 @@ function readFragment() {
 if (regions.length) openRegion(0);
 readFragment();
 window.addEventListener("hashchange", readFragment);
+window.addEventListener("message", ({ source, data }) => {
+  if (source === parent && parent !== window) select(linkNamed(operations, data.operation) || linkNamed(operations, data.operation.replace(/^.*?\//, "")));
+});
 document.body.dataset.opened = performance.now().toFixed(0);
