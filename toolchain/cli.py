@@ -248,7 +248,8 @@ def _explore(explore: argparse.ArgumentParser) -> None:
 
 
 def _compare(compare: argparse.ArgumentParser) -> None:
-    form = "a build's folder (build/MACHINE/MODEL), report (.json) or bundle; a machine; or a region's schedule: all of one kind"
+    form = "a build's folder (build/MACHINE/MODEL), report (.json) or bundle; a machine; or a region's schedule: all of one kind; "
+    form += "COMMIT:PATH for a file of git's"
     sides: Any = compare.add_argument("sides", metavar="A", nargs="+", help=form)
     sides.completer = complete_machine
     compare.add_argument("--json", metavar="FILE", help="write the comparison as data")

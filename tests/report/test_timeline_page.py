@@ -130,3 +130,24 @@ def test_a_hostile_name_does_not_run(tmp_path: Path) -> None:
     page = shown(tmp_path / "page.html")
     assert "<title>taken" not in page
     assert f'data-instructions="{count}"' in page
+
+
+CLICKS = """<script>
+const told = () => [...document.querySelectorAll("#lanes > *")].map((row) => row.firstChild.textContent).join("|");
+const note = () => document.body.insertAdjacentHTML("beforeend", `<h6>${told()}</h6>`);
+window.addEventListener("load", () => { note(); document.querySelector("#lanes .fold").click(); note(); });
+</script>
+"""
+
+
+@browsed
+def test_cores_fold_and_so_do_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("toolchain.report.timeline_data._lane", lambda _, number: (f"cluster {number // 2} core {number % 2}", "unit"))
+    timeline = small()
+    count = len({(int(stream), int(unit)) for stream, unit in zip(timeline.program.stream, timeline.program.unit, strict=True)})
+    assert count >= 3
+    (tmp_path / "page.html").write_text(timeline_page("clusters", timeline, Legend()).replace("</body>", f"{CLICKS}</body>"))
+    before, after = (each.split("|") for each in re.findall(r"<h6>([^<$]*)</h6>", shown(tmp_path / "page.html")))
+    first = ["▾ cluster 0", "▾ cluster 0 core 0", "unit", "▾ cluster 0 core 1", "unit", "▾ cluster 1", "▾ cluster 1 core 0", "unit"]
+    assert before[: len(first)] == first
+    assert after == ["▸ cluster 0", *before[5:]]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolchain.commands.committed import committed, is_committed
 from toolchain.spec.errors import fail
 
 if TYPE_CHECKING:
@@ -73,10 +74,17 @@ def _judge(found: "Comparison", percent: float) -> None:
 
 
 def read_side(text: str) -> "Side":
-    """A build's folder, a report, a bundle, a schedule, or a machine by its name or file. Raises as `compare`."""
+    """A build's folder, a report, a bundle, a schedule, a machine by its name or file, or such a file of a commit. Raises as `compare`."""
+    if is_committed(text):
+        with committed(text) as path:
+            return _side(path, text)
+    return _side(Path(text), text)
+
+
+def _side(path: Path, text: str) -> "Side":
+    """text: the name that the user gave it."""
     from toolchain.report.comparison.report_side import report_side
 
-    path = Path(text)
     if path.is_dir():
         return _folder(path, text)
     if path.suffix == ".json":
@@ -89,7 +97,7 @@ def read_side(text: str) -> "Side":
         from toolchain.report.comparison.schedule_side import schedule_side
 
         return schedule_side(path, text)
-    return _machine(text)
+    return _machine(str(path) if is_committed(text) else text, text)
 
 
 def _folder(path: Path, text: str) -> "Side":
@@ -115,8 +123,8 @@ def _is_schedule(path: Path) -> bool:
     return _SCHEDULE.search(read_text(path)) is not None
 
 
-def _machine(text: str) -> "Side":
+def _machine(given: str, text: str) -> "Side":
     from toolchain.isa.check_machine import load_checked_machine
     from toolchain.report.comparison.machine_side import machine_side
 
-    return machine_side(load_checked_machine(text), text)
+    return machine_side(load_checked_machine(given), text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolchain.explore.study import Point, Study
+from toolchain.process import circles_collected
 from toolchain.spec.errors import UserError, fail, one_line
 from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.folders import Claims
@@ -41,7 +42,7 @@ def measure(study: Study, point: Point, root: Path) -> Outcome:
     start = _spent()
     try:
         plan = plan_of(variables_of(study, point), root)
-        with Claims() as claims:
+        with circles_collected(), Claims() as claims:  # models and programs of one point; a study has hundreds
             for job, steps in zip(plan.jobs, plan.steps, strict=True):
                 claims.hold(job)
                 _build(job, steps, study.verify)

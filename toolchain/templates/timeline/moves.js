@@ -27,9 +27,12 @@
   function under(event) {
     const box = units.getBoundingClientRect(), y = event.clientY - box.top, row = rows[Math.floor(y / LANE)];
     if (!row || !row.lanes.length) return -1;
-    const lane = row.lanes[Math.min(Math.floor(((y % LANE) / LANE) * row.lanes.length), row.lanes.length - 1)];
-    const time = timeAt(event), reach = 3 / scale(), at = above(lane.end, time - reach);
-    return at < lane.items.length && lane.start[at] <= time + reach ? lane.items[at] : -1;
+    const part = row.parts[Math.min(Math.floor(((y % LANE) / LANE) * row.parts.length), row.parts.length - 1)], time = timeAt(event), reach = 3 / scale();
+    for (const lane of part) {
+      const at = above(lane.end, time - reach);
+      if (at < lane.items.length && lane.start[at] <= time + reach) return lane.items[at];
+    }
+    return -1;
   }
 
   function find(words) {

@@ -1,22 +1,35 @@
-  // ---- rows: a lane each, or all lanes of a place (a core, a stream) folded into one
+  // ---- rows: a lane each, or all lanes of a place (a core) folded into one, or all places of a group (a cluster)
 
-  const places = [...new Set(lanes.map((lane) => lane.place))].map((name) => ({ name, lanes: lanes.filter((lane) => lane.place === name), folded: false }));
+  const places = [...new Set(lanes.map((lane) => lane.place))].map((name) => ({ name, group: groupOf(name), lanes: lanes.filter((lane) => lane.place === name), folded: false }));
   const foldable = places.length > 1;
+  const groups = [...new Set(places.map((place) => place.group))].map((name) => ({ name, places: places.filter((place) => place.group === name), folded: false }));
   if (places.length > 4) places.forEach((place) => { place.folded = true; });
+  if (places.length > 16) groups.forEach((group) => { group.folded = group.name !== "" && groups.length > 1; });
   let rows = [];
 
-  /** A place that is open has a row for its name and one for each of its lanes. */
+  /** `cluster 1` of `cluster 1 core 3`; nothing where there is one level. */
+  function groupOf(place) {
+    const words = place.split(" "), where = words.length % 2 ? words.pop() : "";
+    return words.length > 2 ? [...words.slice(0, -2), where].join(" ").trim() : "";
+  }
+
+  const headOf = (fold, lanes, parts) => ({ name: `${fold.folded ? "▸" : "▾"} ${fold.name}`, fold, lanes: fold.folded ? lanes : [], parts });
+
+  /** A place or a group that is open has a row for its name and rows for its parts. */
   function layRows() {
-    rows = places.flatMap((place) => [
-      ...(foldable ? [{ name: `${place.folded ? "▸" : "▾"} ${place.name}`, place, lanes: place.folded ? place.lanes : [] }] : []),
-      ...(place.folded ? [] : place.lanes.map((lane) => ({ name: lane.name, lanes: [lane] }))),
+    rows = groups.flatMap((group) => [
+      ...(group.name && groups.length > 1 ? [headOf(group, group.places.flatMap((place) => place.lanes), group.places.map((place) => place.lanes))] : []),
+      ...(group.folded ? [] : group.places.flatMap((place) => [
+        ...(foldable ? [headOf(place, place.lanes, place.lanes.map((lane) => [lane]))] : []),
+        ...(place.folded ? [] : place.lanes.map((lane) => ({ name: lane.name, lanes: [lane], parts: [[lane]] }))),
+      ])),
     ]);
   }
 
-  /** The row of a lane, that of its place where it is folded; and its part of the row's height. */
+  /** The row of a lane, that of its place or group where it is folded; and its part of the row's height. */
   function rowOf(lane) {
-    const row = rows.findIndex((each) => each.lanes.includes(lane));
-    return { row, part: rows[row].lanes.indexOf(lane), parts: rows[row].lanes.length };
+    const row = rows.findIndex((each) => each.lanes.includes(lane)), { parts } = rows[row];
+    return { row, part: parts.findIndex((part) => part.includes(lane)), parts: parts.length };
   }
 
   /** Top and height of a lane's bars on the canvas. */
@@ -28,10 +41,10 @@
   function showRows() {
     layRows();
     byId("lanes").textContent = "";
-    showNames(byId("lanes"), rows.map((row) => [row.name, row.lanes.map((lane) => `${lane.name}: ${lane.items.length} instructions`).join(", ")]), LANE);
+    showNames(byId("lanes"), rows.map((row) => [row.name, row.lanes.map((lane) => `${lane.place} ${lane.name}: ${lane.items.length} instructions`).slice(0, 12).join(", ")]), LANE);
     rows.forEach((row, number) => {
-      if (!row.place) return;
+      if (!row.fold) return;
       byId("lanes").children[number].classList.add("fold");
-      byId("lanes").children[number].addEventListener("click", () => { row.place.folded = !row.place.folded; showRows(); fitCanvases(); redraw(); });
+      byId("lanes").children[number].addEventListener("click", () => { row.fold.folded = !row.fold.folded; showRows(); fitCanvases(); redraw(); });
     });
   }
