@@ -51,7 +51,7 @@ def _plan(variables: Mapping[str, str], other: Mapping[str, str] | None, alone: 
     if other is None:
         return plan
     beside = make_plan(other)
-    if plan.jobs[0].folder == beside.jobs[0].folder or len(beside.jobs) > 1:
+    if len(beside.jobs) > 1 or {job.folder for job in plan.jobs} & {job.folder for job in beside.jobs}:
         raise fail("E0002", "--beside is no other build", hint="for example --beside params=NAME:VALUE")
     return replace(plan, jobs=plan.jobs + beside.jobs, steps=plan.steps + beside.steps)
 
