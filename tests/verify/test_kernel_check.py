@@ -98,7 +98,7 @@ def test_a_kernel_that_takes_no_random_operation(tmp_path: Path, monkeypatch: py
     file = tmp_path / "vta" / "kernels.yaml"
     file.write_text(file.read_text().replace("    requires:\n", "    requires:\n      - {that: batch == 77, message: never}\n"))
     machine = load_machine(str(tmp_path / "vta.yaml"))
-    with pytest.raises(UserError, match="E1306 none of 51 random operations passes the conditions of kernel 'add'"):
+    with pytest.raises(UserError, match=r"E1306 none of 51 .* kernel 'add'; most often.*: kernel 'add' cannot do this: never"):
         check_kernel(machine, load_kernels(machine)["add"], kinds_of(machine), 1)
 
 

@@ -22,7 +22,7 @@ from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import told_difference
-from toolchain.verify.kernel_check import TRIES, KernelChecked, operations_for
+from toolchain.verify.kernel_check import TRIES, KernelChecked, none_passes, operations_for
 
 ROOM = 5
 """Channels that a wider tensor has more than the one in it, at most."""
@@ -49,7 +49,7 @@ def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: i
         if len(cases) == count:
             break
     if not cases:
-        raise fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span)
+        raise none_passes(machine, kernel, kinds, refused)
     source = b"\n".join(code.blob for _, _, code in cases)
     for operation, region, code in cases:
         _compare(machine, kernel, operation, region, replace(code, blob=source), rng)

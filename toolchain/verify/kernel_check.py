@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +34,8 @@ from toolchain.verify.random_operation import draw_operation
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
+ASKED = 200
+"""Random operations that are drawn to tell why a kernel took none."""
 LARGER = 500
 """Random operations after which every second one is large: a kernel has taken too few of the small ones."""
 FEW = 3
@@ -77,8 +81,23 @@ def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: i
         if computed == count:
             break
     if not computed:
-        raise fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span)
+        raise none_passes(machine, kernel, kinds, refused)
     return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings, chains)
+
+
+def none_passes(machine: Machine, kernel: Kernel, kinds: Kinds, refused: int) -> UserError:
+    """The error for a kernel that took no operation, with the commonest refusal of some that are drawn anew."""
+    told, rng = Counter[str](), np.random.default_rng(0)
+    for _ in range(ASKED):
+        operation = draw_operation(machine, kinds[kernel.computes], rng)
+        try:
+            if operation is not None:
+                state_problem(machine, kernel, operation)
+        except UserError as error:
+            told[re.sub(r"-?\d+", "N", error.diagnostics[0].message)] += 1
+    often = next(iter(told.most_common(1)), None)
+    hint = f"most often, with numbers in place of N: {often[0]}" if often else "loosen `requires`, or draw more with --shapes"
+    return fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span, hint)
 
 
 def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
