@@ -68,7 +68,7 @@ def test_a_machine_without_both_halves_leaves_it_as_it_is(tmp_path: Path) -> Non
     assert [node.name for node in model.graph] == names
 
 
-@pytest.mark.parametrize("change", ["factor", "second reader", "order", "axis"])
+@pytest.mark.parametrize("change", ["factor", "second reader", "order", "axis", "keys of one batch"])
 def test_other_softmaxes_are_none(change: str, tmp_path: Path) -> None:
     given = encoder(factor=1.001 if change == "factor" else 1.0)
     nodes = {node.name: node for node in given.graph.node}
@@ -77,6 +77,13 @@ def test_other_softmaxes_are_none(change: str, tmp_path: Path) -> None:
     elif change == "order":
         nodes["layer0.v"].attribute[0].ints[:] = [0, 2, 3, 1]
         nodes["layer0.sums"].input[:] = ["layer0.shares", "layer0.v"]
+    elif change == "keys of one batch":
+        given.graph.input[0].type.tensor_type.shape.dim[0].dim_value = given.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 2
+        first = onnx.helper.make_node("Gather", ["x", "zero"], ["one"], "one", axis=0)
+        given.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0]), "zero"))
+        given.graph.node.insert(0, first)
+        for name in ("layer0.keys.product", "layer0.values.product"):
+            nodes[name].input[0] = "one"
     elif change == "axis":
         nodes["layer0.shares"].attribute[0].i = 2
     assert find_attention(softmax_of(loaded(given, tmp_path))) is None

@@ -18,7 +18,9 @@ from toolchain.passes.attention_mask import Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 
 PROBABILITIES, MASKED, VALUES = "attention_probabilities", "masked_attention_probabilities", "attention_values"
-BY_HEADS, KEYS_LAST, INNER_LAST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)
+BY_HEADS, KEYS_LAST = (0, 2, 1, 3), (0, 2, 3, 1)
+SEQUENCE = 3
+"""Axes of [batch, rows, channels]."""
 CLOSE = 1e-5
 """Relative difference of a factor from 1 / sqrt(channels of a head) that exporters' roundings make."""
 
@@ -84,13 +86,13 @@ def find_attention(softmax: ir.Node) -> Attention | None:
     queries, keys, values = _split(product.inputs[0], BY_HEADS), _split(product.inputs[1], KEYS_LAST), _split(context.inputs[1], BY_HEADS)
     if not (queries and keys and values) or not queries.heads == keys.heads == values.heads or values.factor != 1:
         return None
-    shapes = [known_shape(value) for value in (queries.source, keys.source, values.source, joined.outputs[0])]
-    factor = queries.factor * keys.factor * scores.factor
-    if None in shapes or len(shapes[0] or ()) != 3 or shapes[0] != shapes[3] or shapes[1] != shapes[2]:
+    mask, factor = masked[0] if masked else None, queries.factor * keys.factor * scores.factor
+    rows, others, given, made = (known_shape(value) or () for value in (queries.source, keys.source, values.source, joined.outputs[0]))
+    batches = {shape[:1] for shape in (rows, others, *([known_shape(mask.counts) or ()] if mask else []))}
+    if len(rows) != SEQUENCE or rows != made or others != given or len(batches) > 1:
         return None
-    if abs(factor * math.sqrt((shapes[0] or (0,))[-1] // queries.heads) - 1) > CLOSE:
+    if abs(factor * math.sqrt(rows[-1] // queries.heads) - 1) > CLOSE:
         return None
-    mask = masked[0] if masked else None
     of_shares = (*there, softmax, *(mask.taken if mask else ()), *scores.taken, product, *keys.taken, *queries.taken)
     return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back), mask)
 
