@@ -148,6 +148,6 @@ def test_cores_fold_and_so_do_clusters(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert count >= 3
     (tmp_path / "page.html").write_text(timeline_page("clusters", timeline, Legend()).replace("</body>", f"{CLICKS}</body>"))
     before, after = (each.split("|") for each in re.findall(r"<h6>([^<$]*)</h6>", shown(tmp_path / "page.html")))
-    first = ["▾ cluster 0", "▾ cluster 0 core 0", "unit", "▾ cluster 0 core 1", "unit", "▾ cluster 1", "▾ cluster 1 core 0", "unit"]
+    first = ["▾ cluster 0", "▾ core 0", "unit", "▾ core 1", "unit", "▾ cluster 1", "▾ core 0", "unit"]
     assert before[: len(first)] == first
     assert after == ["▸ cluster 0", *before[5:]]

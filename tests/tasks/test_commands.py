@@ -41,6 +41,7 @@ def test_every_task_answers(target: str, folder: Path, monkeypatch: pytest.Monke
     assert "on the machine  " in answers["explain"]
     trace = json.loads((folder / "build" / target / "digits" / "report" / "region0.trace.json").read_text())
     assert {"compute" if target == "vta" else "conv"} <= {row["args"].get("name") for row in trace["traceEvents"] if row["ph"] == "M"}
+    assert {"conv", "conv2"} <= {row["args"].get("layer") for row in trace["traceEvents"]}
     assert cli.main(["report", f"target={target}", "model=digits", "html=yes"]) == 0
     assert f"<title>digits on {target}, region0</title>" in (folder / "build" / target / "digits" / "report" / "region0.timeline.html").read_text()
     found = json.loads((folder / "build" / target / "digits" / "infer" / "infer.json").read_text())

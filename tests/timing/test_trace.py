@@ -65,6 +65,26 @@ def test_the_text_of_a_small_trace(golden: Callable[[str, str], None]) -> None:
     golden("timing/small.trace.json", file.getvalue())
 
 
+def test_every_instruction_tells_its_layer_whatever_it_is_called() -> None:
+    file, names = io.StringIO(), ["", 'a"\\</script>', "stage/conv1"] * 3
+    timeline = small()
+    write_events(timeline, file, names[: len(timeline.program)])
+    spans = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X" and event.get("cat") != "idle"]
+    kinds = [timeline.program.machine.instructions[int(kind)].name for kind in timeline.program.kind]
+    assert [event["name"] for event in spans] == [f"{kind} {name}".strip() for kind, name in zip(kinds, names, strict=False)]
+    assert [event["args"].get("layer", "") for event in spans] == names[: len(spans)]
+
+
+def test_counters_are_the_occupancy_of_each_memory(convolution: Timeline) -> None:
+    found = [event for event in events(convolution) if event["ph"] == "C"]
+    scale = 1000.0 / convolution.program.machine.timing.clock_khz
+    for room in occupancy(convolution):
+        own = [event for event in found if event["name"].startswith(f"{room.memory},")]
+        assert [event["args"]["bytes"] for event in own] == room.bytes.tolist()
+        assert [event["ts"] for event in own] == pytest.approx((room.cycles * scale).tolist(), abs=1e-6)
+    assert {event["pid"] for event in found} == {convolution.program.machine.streams}
+
+
 def test_microseconds_at_the_stated_clock(convolution: Timeline) -> None:
     spans = [e for e in events(convolution) if e["ph"] == "X" and e.get("cat") != "idle"]
     assert len(spans) == len(convolution.program)

@@ -4,7 +4,8 @@ Counters show how full on-chip memories are over time, from the program's footpr
 """
 
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -20,22 +21,37 @@ from toolchain.timing.timeline import NOT_FETCHED, Times
 
 CHUNK = 1 << 14
 SPAN = '{"name":"%s","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,"args":{"instruction":"%s"%s}}'
+COUNTER = '{"name":"%s, bytes that are still read","ph":"C","pid":%d,"ts":%.6f,"args":{"bytes":%d}}'
 GAP = '{"name":"%s","cat":"idle","ph":"X","pid":%d,"tid":%d,"ts":%.6f,"dur":%.6f,"args":{"instruction":"%s"}}'
 
 
-def write_trace(timeline: Timeline, path: Path) -> None:
-    """Writes microseconds at the machine's clock, whole or not at all; streamed, so that a million events fit. Raises UserError E0005."""
+def write_trace(timeline: Timeline, path: Path, layers: Sequence[str] = ()) -> None:
+    """Writes microseconds at the machine's clock, whole or not at all; streamed, so that a million events fit. Raises UserError E0005.
+
+    layers: the operation of each instruction, empty for none.
+    """
     with replacing(path) as file, io.TextIOWrapper(file, encoding="utf-8", newline="\n") as text:
-        write_events(timeline, text)
+        write_events(timeline, text, layers)
 
 
-def write_events(timeline: Timeline, file: TextIO) -> None:
+def write_events(timeline: Timeline, file: TextIO, layers: Sequence[str] = ()) -> None:
     machine = timeline.program.machine
     file.write(f'{{"displayTimeUnit":"ns","otherData":{{"machine":"{machine.name}","clock_khz":"{machine.timing.clock_khz}"}},"traceEvents":[\n')
     file.write(",\n".join(_rows(timeline.program)))
     for first in range(0, len(timeline.program), CHUNK):
-        file.write(",\n" + ",\n".join(_events(timeline, first, min(first + CHUNK, len(timeline.program)))))
+        file.write(",\n" + ",\n".join(_events(timeline, first, min(first + CHUNK, len(timeline.program)), layers)))
+    for counter in _counters(timeline):
+        file.write(f",\n{counter}")
     file.write("\n]}\n")
+
+
+def _counters(timeline: Timeline) -> Iterator[str]:
+    """The occupancy of each memory, in a process of their own behind the streams."""
+    pid, scale = timeline.program.machine.streams, 1000.0 / timeline.program.machine.timing.clock_khz
+    for number, room in enumerate(occupancy(timeline)):
+        if not number:
+            yield f'{{"name":"process_name","ph":"M","pid":{pid},"args":{{"name":"memories"}}}}'
+        yield from (COUNTER % (room.memory, pid, time * scale, size) for time, size in zip(room.cycles.tolist(), room.bytes.tolist(), strict=True))
 
 
 def _rows(program: Program) -> Iterator[str]:
@@ -56,7 +72,7 @@ def place_of(program: Program, stream: int) -> str:
     return " ".join(words) or program.machine.name
 
 
-def _events(timeline: Timeline, first: int, last: int) -> Iterator[str]:
+def _events(timeline: Timeline, first: int, last: int, layers: Sequence[str]) -> Iterator[str]:
     """The instructions first..last - 1, and the gaps before and after them that have a cause."""
     program, result, chosen = timeline.program, timeline.result, slice(first, last)
     scale = 1000.0 / program.machine.timing.clock_khz
@@ -70,8 +86,12 @@ def _events(timeline: Timeline, first: int, last: int) -> Iterator[str]:
     gaps: list[str] = []
     for at in np.flatnonzero((timeline.waited[chosen] > 0) | (timeline.contended[chosen] > 0) | (timeline.held[chosen] > 0)).tolist():
         texts, idle = _delays(timeline, first + at)
-        causes[at] = "".join(f',"{key}":"{text}"' for key, text in texts)
+        causes[at] = "".join(f',"{key}":{json.dumps(text)}' for key, text in texts)
         gaps += [GAP % (what, stream[at], unit[at], begin * scale, length * scale, labels[at]) for what, begin, length in idle]
+    if layers:
+        layer = [json.dumps(name) for name in layers[first:last]]
+        causes = [f',"layer":{name}{cause}' if name != '""' else cause for name, cause in zip(layer, causes, strict=True)]
+        kinds = [f"{kind} {name[1:-1]}".strip() for kind, name in zip(kinds, layer, strict=True)]
     yield from map(SPAN.__mod__, zip(kinds, stream, unit, start.tolist(), busy.tolist(), labels, causes, strict=True))
     yield from gaps
 

@@ -37,7 +37,7 @@ from toolchain.tasks.actions.paths import (
 )
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
-from toolchain.verify.built import Built, read_built, stage_before
+from toolchain.verify.built import Built, ProgramUnderTest, read_built, stage_before
 from toolchain.verify.verdict import read_verified
 
 BETWEEN = "\n\n"
@@ -115,12 +115,18 @@ def _timelines(job: Job, built: Built) -> Iterator[Path]:
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
         trace, page = (report_file(job).parent / f"{tested.region.name}{end}" for end in (".trace.json", ".timeline.html"))
-        write_trace(tested.timeline, trace)
+        write_trace(tested.timeline, trace, _layers(tested))
         yield trace
         if job.variables.html:
             title = f"{built.bundle.manifest.model} on {tested.program.machine.label}, {tested.region.name}"
             write_timeline_page(page, title, tested.timeline, region_legend(tested))
             yield page
+
+
+def _layers(tested: ProgramUnderTest) -> list[str]:
+    """The operation of each instruction, empty for none."""
+    names = [bound.operation.name for bound in tested.region.operations]
+    return [names[owner] if owner >= 0 else "" for owner in tested.owner.tolist()]
 
 
 def explain_model(step: Step, say: Say) -> Made:

@@ -9,11 +9,13 @@
 
   /** `cluster 1` of `cluster 1 core 3`; nothing where there is one level. */
   function groupOf(place) {
-    const words = place.split(" "), where = words.length % 2 ? words.pop() : "";
-    return words.length > 2 ? [...words.slice(0, -2), where].join(" ").trim() : "";
+    const words = place.split(" "), levels = words.length - (words.length % 2); // a last word apart says whether it was measured
+    return levels > 2 ? words.slice(0, levels - 2).join(" ") : "";
   }
 
-  const headOf = (fold, lanes, parts) => ({ name: `${fold.folded ? "▸" : "▾"} ${fold.name}`, fold, lanes: fold.folded ? lanes : [], parts });
+  /** `core 3` of `cluster 1 core 3`: names of rows are short, their titles tell the whole. */
+  const shortOf = (place) => (place.group ? place.name.split(" ").slice(place.group.split(" ").length).join(" ") : place.name);
+  const headOf = (fold, lanes, parts) => ({ name: `${fold.folded ? "▸" : "▾"} ${fold.places ? fold.name : shortOf(fold)}`, fold, lanes: fold.folded ? lanes : [], parts });
 
   /** A place or a group that is open has a row for its name and rows for its parts. */
   function layRows() {
