@@ -79,7 +79,7 @@ def test_what_is_not_there_is_told(name: str, message: str) -> None:
         ("inputs: {x: [1]}\nlayers: [relu]\nlight: vgg19\n", "1:1: E0116 a model has either"),
         ("onnx: none.onnx\n", "2:7: E0001 there is no file 'none.onnx'"),
         ("onnx: none.onnx\nseed: 3\n", "1:1: E0116 a model has either"),
-        ("light: vgg19\ncalibration: {file: a.npz}\n", "3:14: E0116 give either 'seeded' with a number of samples, or 'file' and 'array'"),
+        ("light: vgg19\ncalibration: {file: a.npz}\n", "3:14: E0116 give 'seeded' with a number of samples, 'file' and 'array', or 'folder'"),
         ("light: vgg19\nlayer: [relu]\n", "3:1: E0108 unknown key 'layer'; did you mean 'layers'?"),
         ("inputs: {x: [1, 0]}\nlayers: [relu]\n", "2:17: E0116 0 is not allowed here"),
     ],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.models.small import HEAD
 from toolchain.models import samples
@@ -110,3 +111,16 @@ def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
         except UserError as error:
             codes |= {found.code for found in error.diagnostics}
     assert codes == {"E0808"}
+
+
+def test_a_folder_is_one_of_pictures(tmp_path: Path) -> None:
+    Image.new("L", (10, 12), 7).save(tmp_path / "a.png")
+    told = "model: {name: grey, summary: a test}\ninputs: {image: {shape: [1, 1, 12, 10], scale: 2}}\nlayers: [relu]\n"
+    plain = load_text(told, tmp_path / "m.yaml")
+    declared = load_text(f"{told}calibration: {{folder: .}}\n", tmp_path / "m.yaml")
+    for found in (declared, samples.calibrated_by(plain, tmp_path)):
+        assert (samples.calibration_samples(found)["image"] == np.full((1, 1, 1, 12, 10), 14, np.float32)).all()
+        assert samples.sample_files(found.calibration) == (tmp_path, tmp_path / "a.png")
+    (tmp_path / "a.png").unlink()
+    with pytest.raises(UserError, match=r"m\.yaml:4:23: E0808 there is no picture in the folder"):
+        samples.calibration_samples(declared)

@@ -7,7 +7,7 @@ import pytest
 
 from toolchain.graph.preparation import Preparation
 from toolchain.runtime.contents import Interface
-from toolchain.runtime.pictures import prepare_picture, resized
+from toolchain.runtime.pictures import prepare_picture
 from toolchain.spec.errors import UserError
 
 COLOUR = Preparation("nhwc", (0.5, 0.25, 0.0), (0.5, 2.0, 1.0), 1 / 255)
@@ -48,15 +48,6 @@ def test_bytes_need_no_preparation() -> None:
 def test_a_grey_picture_needs_no_axis_of_channels() -> None:
     held = Preparation(scale=0.5)
     assert np.array_equal(prepare_picture(PICTURE[:, :, 0], entry((1, 1, 6, 8), preparation=held))[0, 0], PICTURE[:, :, 0] / 2)
-
-
-def test_resizing_by_whole_factors_takes_means() -> None:
-    found = resized(PICTURE.astype(np.float32), 6, 8)
-    assert np.array_equal(found, PICTURE)
-    flat = np.full((9, 5, 1), 7, np.float32)
-    assert np.allclose(resized(flat, 4, 20), 7)
-    ramp = np.repeat(np.arange(64, dtype=np.float32)[None, :, None], 8, axis=0)
-    assert np.allclose(resized(ramp, 8, 16)[:, 1:-1, 0], np.arange(64).reshape(16, 4).mean(1)[1:-1], atol=1e-3)
 
 
 def test_it_is_resized_only_if_asked() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.tasks.receipts import Receipt, Seen, code_hashes, digest_of, look, new_receipt, read_receipt, seen, write_receipt
+from toolchain.tasks.receipts import Receipt, Seen, changed, code_hashes, digest_of, look, new_receipt, read_receipt, seen, write_receipt
 
 
 def test_a_file_is_its_content(tmp_path: Path) -> None:
@@ -27,7 +27,17 @@ def test_a_file_that_looks_the_same_is_not_read_again(tmp_path: Path) -> None:
 
 def test_no_file(tmp_path: Path) -> None:
     assert look(tmp_path / "none") is None
-    assert look(tmp_path) is None
+
+
+def test_a_folder_is_its_names(tmp_path: Path) -> None:
+    empty = seen(tmp_path)
+    (tmp_path / "a").write_bytes(b"1")
+    held = seen(tmp_path)
+    assert changed(empty) == [tmp_path]
+    (tmp_path / "a").write_bytes(b"2")
+    assert changed(held) == []
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert changed(held) == [tmp_path]
 
 
 def test_names_and_values_both_count() -> None:

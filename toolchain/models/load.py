@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
 from toolchain.models.files import find_model, list_models, named_file, present_file
-from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Recorded, Seeded, Stored, Task, Test
+from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Pictures, Recorded, Seeded, Stored, Task, Test
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import MODEL_SCHEMA, read_limited
@@ -122,9 +122,11 @@ def _check_channels(node: Node, shape: Shape, names: Sequence[str]) -> None:
             raise fail("E0807", f"'{name}' has {count} numbers, the input has {channels} channels", node.value[name].span)
 
 
-def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Seeded | Recorded:
+def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> Seeded | Recorded | Pictures:
     if node is None:
         return Seeded(CALIBRATION_SAMPLES)
+    if folder := node.get("folder"):
+        return Pictures(path.parent / str(folder.value), folder.span)
     seeded = node.get("seeded")
     return Seeded(int(seeded.value)) if seeded else _recorded(node, path, inputs)
 

@@ -130,6 +130,14 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Samples that are the pictures of a folder. span: of the model's file that names it, None where somebody else did."""
+
+    folder: Path
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
 class Input:
     """shape: of one sample, the batch first; empty for scalars, sequences and maps. dtype: of numpy, or ONNX's name where numpy has none."""
 
@@ -167,7 +175,7 @@ class Model:
     origin: Layered | Stored | Light
     inputs: Mapping[str, Input]
     seed: int
-    calibration: Seeded | Recorded
+    calibration: Seeded | Recorded | Pictures
     test: Test | None
     host: tuple[str, ...] = ()
     quantisation: Mapping[str, str | int | float | bool] = field(default_factory=dict[str, "str | int | float | bool"])

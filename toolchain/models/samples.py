@@ -12,11 +12,12 @@ import numpy as np
 
 from toolchain.graph.preparation import prepare, raw_shape
 from toolchain.models.exact_ops import bell, key_of, signed_bytes
-from toolchain.models.model import Input, Model, Recorded
+from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded
 from toolchain.models.operators import Shape
+from toolchain.models.pictures import picture_files, picture_samples
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail, nearest
-from toolchain.spec.files import read_limited
+from toolchain.spec.files import is_folder, read_limited
 
 Samples = Array
 _UNIT = 1 / 64
@@ -84,8 +85,10 @@ _DAMAGED = (ValueError, TypeError, AttributeError, EOFError, KeyError, NotImplem
 
 
 def calibration_samples(model: Model) -> Mapping[str, Samples]:
-    """By input name: [count, *shape] in the input's type. Raises UserError E0808."""
+    """By input name: [count, *shape] in the input's type. Raises UserError E0808, and E0009 for pictures without Pillow."""
     match model.calibration:
+        case Pictures() as pictures:
+            return picture_samples(pictures, model.inputs)
         case Recorded() as recorded:
             return recorded_samples(recorded, model.inputs)
         case seeded:
@@ -95,8 +98,21 @@ def calibration_samples(model: Model) -> Mapping[str, Samples]:
 
 
 def calibrated_by(model: Model, file: Path) -> Model:
-    """The model with an .npz file to calibrate it: for each input an array of its name, of inputs as they are."""
+    """The model with a folder of pictures to calibrate it, or an .npz file: for each input an array of its name, of inputs as they are."""
+    if is_folder(file):
+        return replace(model, calibration=Pictures(file))
     return replace(model, calibration=Recorded(file, {name: name for name in model.inputs}, 1.0, None, raw=False))
+
+
+def sample_files(samples: Seeded | Recorded | Pictures) -> tuple[Path, ...]:
+    """Whatever the samples are read from: the file, or the folder and its pictures; none where they are made up."""
+    match samples:
+        case Recorded(file=file):
+            return (file,)
+        case Pictures(folder=folder):
+            return folder, *picture_files(folder)
+        case Seeded():
+            return ()
 
 
 def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None] | None:

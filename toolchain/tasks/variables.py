@@ -25,7 +25,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "dim": "sizes of dimensions that an ONNX file leaves open, NAME:SIZE with commas between them; one without a name is INPUT.AXIS",
         "fallback": "yes, or no: an operator that would stay on the host is an error",
         "place": "pays: regions that save time; all: whatever the machine takes; least: the division of least time; left out: the model file's",
-        "calibration": "an .npz file of recorded inputs, an array of the input's name for each; left out: what the model's file says",
+        "calibration": "an .npz file with an array of recorded inputs for each input, or a folder of pictures; left out: what the model's file says",
         "schedule": "the file of a region's schedule, or a folder of such files, to be obeyed; left out: what the search finds",
         "streams": "how many of the machine's programs share the work of every operation; left out: 1",
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
@@ -60,7 +60,7 @@ class Variables:
     params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
     fallback: whether the host may run nodes that the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for the choice of the model's file.
-    calibration: an .npz file with an array of recorded inputs for each input, empty for those of the model's file.
+    calibration: an .npz file with an array of recorded inputs for each input, or a folder of pictures, empty for those of the model's file.
     schedule: the file of a region's schedule or a folder of such files, empty for the search's own.
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.

@@ -15,8 +15,8 @@ from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import read_stage
 from toolchain.graph.work import node_macs
-from toolchain.models.model import Model, Recorded
-from toolchain.models.samples import Labels, calibration_samples, labelled_samples
+from toolchain.models.model import Model, Seeded
+from toolchain.models.samples import Labels, calibration_samples, labelled_samples, sample_files
 from toolchain.passes.budget import held_out
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.truth import Given, open_given
@@ -58,13 +58,13 @@ def measure_accuracy(step: Step, say: Say) -> Made:
     """Raises UserError E0808 (samples), E0812 (task), E0910."""
     job = step.job
     model = model_of(job)
-    recorded = [each for each in (model.calibration, model.test.samples if model.test else None) if isinstance(each, Recorded)]
+    read = seen(*sample_files(model.calibration), *(sample_files(model.test.samples) if model.test else ()))
     found = Stated(0)
-    if isinstance(model.calibration, Recorded):
+    if not isinstance(model.calibration, Seeded):
         with blaming(job):
             found = _stated(job, model, say)
     write_atomic(accuracy_file(job), stated_text(found).encode())
-    return Made([accuracy_file(job)], seen(*(each.file for each in recorded)))
+    return Made([accuracy_file(job)], read)
 
 
 def _stated(job: Job, model: Model, say: Say) -> Stated:
@@ -163,7 +163,7 @@ def infer_model(step: Step, say: Say) -> Made:
 def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
     """And the files that they come from."""
     recorded = model.test.samples if model.test else model.calibration
-    files = seen(recorded.file) if isinstance(recorded, Recorded) else {}
+    files = seen(*sample_files(recorded))
     tested = labelled_samples(model)
     if tested is not None:
         return Inputs(tested[0], tested[1], "test"), files
@@ -217,7 +217,7 @@ def verify_built(step: Step, say: Say) -> Made:
     """Leaves the verdict even where something differs. Raises UserError E1204 then, and all of verify_model."""
     job = step.job
     model = model_of(job)
-    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
+    recorded = seen(*sample_files(model.calibration))
     recorded |= seen(*(tool_path(machine, machine.tool.device) for machine in machines_of(job) if machine.tool))
     built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)

@@ -12,8 +12,8 @@ from toolchain.graph.calibration.table import Table, read_table, write_table
 from toolchain.graph.store import Store
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
-from toolchain.models.model import Model, Recorded, Stored
-from toolchain.models.samples import calibration_samples
+from toolchain.models.model import Model, Seeded, Stored
+from toolchain.models.samples import calibration_samples, sample_files
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.build import Turn, build_turns, calibration_table, declared_table, default_pipeline, united_table
@@ -74,7 +74,7 @@ def calibrate_model(step: Step, say: Say) -> Made:
     """Raises UserError E0808 (samples), E0901 to E0921 (the model). Made-up samples that the model cannot be run on leave a table that says why."""
     job = step.job
     model = model_of(job)
-    recorded = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
+    recorded = seen(*sample_files(model.calibration))
     with blaming(job):
         declared, ran = _declared(job, model, say), _ran(job, model, say)
     write_table(united_table(ran, declared) if declared else ran, table_file(job))
@@ -83,7 +83,7 @@ def calibrate_model(step: Step, say: Say) -> Made:
 
 def _declared(job: Job, model: Model, say: Say) -> Table | None:
     """The ranges of a quantised model; recorded samples say more."""
-    if isinstance(model.calibration, Recorded):
+    if not isinstance(model.calibration, Seeded):
         return None
     say("looking for declared ranges")
     return declared_table(onnx_file(job), sizes_of(job))
@@ -94,7 +94,7 @@ def _ran(job: Job, model: Model, say: Say) -> Table:
     try:
         return calibration_table(onnx_file(job), sizes_of(job), calibration_samples(model))
     except UserError as error:
-        if isinstance(model.calibration, Recorded) or error.diagnostics[0].code not in ("E0910", "E0921"):
+        if not isinstance(model.calibration, Seeded) or error.diagnostics[0].code not in ("E0910", "E0921"):
             raise
         return Table(0, {}, failure=f"the model does not run on made-up samples: {error.diagnostics[0].message}")
 
@@ -114,10 +114,10 @@ def _write_graph(step: Step, say: Say) -> Made:
     backends, kinds = load_backends(machines), shared_kinds(machines)
     check_order(backends)
     model, table = model_of(job), read_table(table_file(job))
-    read = seen(model.calibration.file) if isinstance(model.calibration, Recorded) else {}
+    read = seen(*sample_files(model.calibration))
     samples = None if table.failure else calibration_samples(model)
     policy = next(policy for policy in get_args(Policy) if policy == (job.variables.place or model.place))
-    recorded = isinstance(model.calibration, Recorded)
+    recorded = not isinstance(model.calibration, Seeded)
     common = Context(
         str(onnx_file(job)), (), None, table, samples, wishes=_wishes(job, machines, model), policy=policy, recorded=recorded,
         say=say, kinds=kinds, judge=Judge(model.loss, partial(task_loss, model.task), output_noise) if model.loss < 1 else None,
