@@ -135,6 +135,7 @@ def _target_commands(target: argparse.ArgumentParser) -> None:
     diff.set_defaults(run="describe:diff_targets")
     manual = _machine(actions.add_parser("manual", help="the instruction set manual"))
     manual.add_argument("-o", "--output", metavar="FILE", help="write to FILE; .html gives a page, anything else Markdown")
+    manual.add_argument("--program", metavar="PROGRAM", help="show the first instruction of each kind of this program as an example")
     manual.set_defaults(run="describe:write_manual")
 
 

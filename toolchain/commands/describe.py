@@ -71,15 +71,19 @@ def diff_targets(arguments: argparse.Namespace) -> None:
 
 def write_manual(arguments: argparse.Namespace) -> None:
     """The manual to a file or to standard output."""
-    from toolchain.report.manual import manual_html, manual_markdown
+    from toolchain.isa.examples import examples_of
+    from toolchain.isa.program_file import load_program
+    from toolchain.report.manual import manual_markdown
+    from toolchain.report.manual_page import manual_html
     from toolchain.spec.files import write_atomic
 
     machine = machine_of(arguments)
+    examples = examples_of(load_program(machine, Path(arguments.program))) if arguments.program else {}
     if not arguments.output:
-        print(manual_markdown(machine), end="")
+        print(manual_markdown(machine, examples), end="")
         return
     path = Path(arguments.output)
-    text = manual_html(machine) if path.suffix == ".html" else manual_markdown(machine)
+    text = manual_html(machine, examples) if path.suffix == ".html" else manual_markdown(machine, examples)
     write_atomic(path, text.encode())
 
 

@@ -1,11 +1,13 @@
-"""The instruction set manual of a machine, in Markdown or HTML, and the descriptions of operations; formats are drawn as boxes of bits."""
+"""The instruction set manual of a machine in Markdown, and the descriptions of operations; formats are drawn as boxes of bits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from toolchain.isa.examples import Example
 from toolchain.operations.kind import OperationKind, Stage
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
@@ -21,7 +23,7 @@ def bit_diagram(fields: Sequence[Field], total_bits: int, word_bits: int) -> str
 
 
 def _word(fields: Sequence[Field], word: int, bits: int, word_bits: int) -> str:
-    cells = _cells(fields, word * word_bits, bits)
+    cells = bit_cells(fields, word * word_bits, bits)
     widths = [max(len(name) + 2, len(_numbers(high, low, 0)) + 2) for name, high, low in cells]
     numbers = " " + " ".join(_numbers(high, low, w) for (_, high, low), w in zip(cells, widths, strict=True))
     rule = "+" + "+".join("-" * w for w in widths) + "+"
@@ -35,7 +37,7 @@ def _numbers(high: int, low: int, width: int) -> str:
     return f"{high}{' ' * max(1, width - len(str(high)) - len(str(low)))}{low}"
 
 
-def _cells(fields: Sequence[Field], start: int, bits: int) -> list[tuple[str, int, int]]:
+def bit_cells(fields: Sequence[Field], start: int, bits: int) -> list[tuple[str, int, int]]:
     """(name, high bit, low bit) inside the word, from the most significant down, holes included."""
     inside = sorted((f for f in fields if start <= f.lsb < start + bits), key=lambda f: -f.lsb)
     cells: list[tuple[str, int, int]] = []
@@ -52,37 +54,15 @@ def _cells(fields: Sequence[Field], start: int, bits: int) -> list[tuple[str, in
 
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 sans-serif; max-width: 75em; margin: 2em auto; padding: 0 1em; color: #222; }}
-pre {{ background: #f6f6f4; padding: .8em; overflow-x: auto; font-size: 13px; line-height: 1.3; }}
-table {{ border-collapse: collapse; margin: 1em 0; font-size: 14px; }}
-th, td {{ border: 1px solid #ccc; padding: .25em .6em; text-align: left; vertical-align: top; }}
-th {{ background: #f0efe9; }}
-</style>
-{body}
-</html>
-"""
+NONE: Mapping[str, Example] = MappingProxyType({})
 
 
-def manual_markdown(machine: Machine) -> str:
-    """The manual as Markdown, ending in one line feed."""
+def manual_markdown(machine: Machine, examples: Mapping[str, Example] = NONE) -> str:
+    """The manual as Markdown, ending in one line feed. examples: by name of an instruction, from a program."""
     template = _environment(machine).get_template("manual.md.j2")
     own = {m.name for m in machine.memories}
-    return (
-        template.render(m=machine, parameters=parameters(machine), declared_views=[v for v in machine.views if v.name not in own]).rstrip("\n") + "\n"
-    )
-
-
-def manual_html(machine: Machine) -> str:
-    """The manual as one self-contained HTML file."""
-    from markdown_it import MarkdownIt
-
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(manual_markdown(machine))
-    return PAGE.format(title=f"{machine.name}: instruction set manual", body=body)
+    views = [v for v in machine.views if v.name not in own]
+    return template.render(m=machine, parameters=parameters(machine), declared_views=views, examples=examples).rstrip("\n") + "\n"
 
 
 def _environment(machine: Machine) -> Environment:

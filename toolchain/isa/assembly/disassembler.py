@@ -33,6 +33,13 @@ def disassemble_blocks(program: Program, footprints: Comments | None = None) -> 
             yield "\n".join(lines) + "\n"
 
 
+def line_of(program: Program, index: int) -> str:
+    """The line of one instruction of a program."""
+    kind = int(program.kind[index])
+    writer = _writer(next(form for form in forms(program.machine).values() if form.kind == kind))
+    return next(_texts(program, kind, program.row[index : index + 1], writer))
+
+
 def write_line(form: Form, values: Sequence[int]) -> str:
     """The line of one instruction. values: of form.fields."""
     return form.instruction.name + "".join(memo[value] for (_, memo), value in zip(_writer(form), values, strict=True))
