@@ -110,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server = cast("LiveServer", self.server)
-        known = {f"{name}:{server.server_port}" for name in (HOST, "localhost")}
-        if self.headers.get_all("Host", []) not in [[name] for name in known]:  # a page from elsewhere whose name was turned to this computer
+        known = [[f"{name}:{server.server_port}"] for name in (HOST, "localhost")]
+        if self.headers.get_all("Host", []) not in known:  # a page from elsewhere whose name was turned to this computer
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
         elif self.path == "/":
             self._page(server.live.state)

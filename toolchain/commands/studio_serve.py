@@ -46,13 +46,13 @@ class Watched:
         self.files |= {path for path in named if path.is_file()}
 
     def stamps(self) -> Stamps:
-        return dict(_stamped([*self.files, *(path for folder in self.folders for path in _inside(folder))]))
+        return dict(_stamped([*sorted(self.files), *(path for folder in sorted(self.folders) for path in _inside(folder))]))
 
     def places(self) -> list[Path]:
         """Folders in which a change would show; editors put a new file in the place of the old one, so files alone are not enough."""
-        inner = {path for folder in self.folders for path in _inside(folder) if path.is_dir()}
-        around = {path.parent for path in (*self.files, *self.folders)}
-        return sorted(path for path in {*around, *self.folders, *inner} if path.is_dir())
+        inner = {path for folder in sorted(self.folders) for path in _inside(folder) if path.is_dir()}
+        around = {path.parent for path in self.files | self.folders}
+        return sorted(path for path in around | self.folders | inner if path.is_dir())
 
 
 def _inside(folder: Path) -> list[Path]:
