@@ -13,7 +13,7 @@ FORMS = {
     "weighted": {"conv2d", "conv_transpose", "dense", "depthwise", "linear", "prelu"},
     "computed": {"attention_values", "matmul", "matmul_heads", "multiply", "multiply_channels"},
     "table": {"gelu", "hard_swish", "mish", "sigmoid", "silu", "tanh"},
-    "real": {"attention_probabilities", "layer_norm", "softmax"},
+    "real": {"attention_probabilities", "layer_norm", "masked_attention_probabilities", "softmax"},
 }
 
 

@@ -92,7 +92,7 @@ def test_programs_say_what_is_wrong_with_bundles_and_devices(tmp_path: Path) -> 
     assert _failed(model, tmp_path / "short", *DEVICE) == (1, f"{tmp_path}/short: no bundle")
     assert _failed(model, other, *DEVICE) == (1, f"{other}: not the bundle that this program was made of")
     assert _failed(model, bundle) == (1, "device vta: the program was given no command that starts it")
-    assert _failed(model, bundle, "/nowhere") == (1, "device vta: the process has ended without an answer")
+    assert _failed(model, bundle, "/nowhere") == (1, "device vta: no process: No such file or directory")
     assert _failed(model, bundle, sys.executable, "-c", "input(); print('failed E0601 it stands')") == (1, "device vta: failed E0601 it stands")
 
 

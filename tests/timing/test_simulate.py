@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.analysis import order as queues
 from toolchain.timing.cost import BankPorts, Costs, ResourcePorts
+from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
 from toolchain.timing.timeline import NOT_FETCHED, Result
 
@@ -130,3 +131,12 @@ def test_a_short_queue_delays_what_is_fetched_after_it() -> None:
     result = run(case, costs([5, 6, 7, 1]))
     assert result.start.tolist() == [0, 5, 11, 5]
     assert (result.counter[3], result.producer[3]) == (NOT_FETCHED, 1)
+
+
+def test_units_that_wait_for_each_other_at_two_ports_go_one_after_the_other() -> None:
+    """Each is before the other at one of the ports, so neither would ever end."""
+    case = net([0, 1], 2, *[[{}] * 2] * 2, [], [])
+    banks = BankPorts(np.array([0, 2, 4]), np.array([0, 1, 1, 0]), np.array([0, 1, 0, 1]), np.array([1, 1]), 2)
+    given = replace(costs([5, 3]), banks=banks)
+    for engine in (simulate, run_events):
+        assert engine(case.table, case.tokens, given, [False]).end.tolist() == [5, 8]

@@ -291,12 +291,16 @@ class _Run(QueueLists):
         self.part_done(q, now)
 
     def share_ports(self, now: float) -> None:
-        """Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it."""
-        for q, reach in enumerate(self.reach):
-            if not reach.active:
-                continue
-            i = self.head_of(q)
-            speed = min(1.0, *(self.share(p, rank) for p, rank in self.uses[i]))
+        """Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it.
+
+        Where each waits for another, as ranks that differ from port to port can have it, the first one goes alone.
+        """
+        active = [q for q, reach in enumerate(self.reach) if reach.active]
+        speeds = {q: min(1.0, *(self.share(p, rank) for p, rank in self.uses[self.head_of(q)])) for q in active}
+        if active and not any(speeds.values()):
+            speeds[active[0]] = 1.0
+        for q, speed in speeds.items():
+            reach = self.reach[q]
             if speed != reach.speed:
                 reach.left = max(reach.left - (now - reach.since) * reach.speed, 0.0)
                 reach.since, reach.speed = now, speed

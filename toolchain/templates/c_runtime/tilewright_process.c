@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,6 +30,8 @@
 #ifndef TILEWRIGHT_SECONDS
 #define TILEWRIGHT_SECONDS 600
 #endif
+
+extern char **environ;
 
 enum { PAGE = 4096, WORDS = 64, LINE = 4096, END_MILLISECONDS = 2000, STEP_MILLISECONDS = 10 };
 
@@ -80,7 +83,7 @@ static int whole(const struct tilewright_device *device)
         || failed(device, "the process has made the file of the shared memory shorter", "");
 }
 
-static void unshare(const struct tilewright_device *device)
+static void forget_file(const struct tilewright_device *device)
 {
     if (strncmp(device->file, "/proc/", 6)) unlink(device->file);
 }
@@ -103,18 +106,22 @@ static int start(struct tilewright_device *device, char *const *command)
     if (pipe(to)) return failed(device, "no pipe: ", strerror(errno));
     if (pipe(from)) return close(to[0]), close(to[1]), failed(device, "no pipe: ", strerror(errno));
     signal(SIGPIPE, SIG_IGN);
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(to[0], 0), dup2(from[1], 1);
-        close(to[0]), close(to[1]), close(from[0]), close(from[1]);
-        execvp(words[0], words);
-        _exit(127);
+    posix_spawn_file_actions_t actions; /* a copy of this process, as fork makes it first, may be more than the system has memory for */
+    pid_t child = 0;
+    int wrong = posix_spawn_file_actions_init(&actions);
+    if (!wrong) {
+        const int ends[4] = { to[0], to[1], from[0], from[1] };
+        wrong = posix_spawn_file_actions_adddup2(&actions, to[0], 0);
+        if (!wrong) wrong = posix_spawn_file_actions_adddup2(&actions, from[1], 1);
+        for (int i = 0; i < 4 && !wrong; i++) wrong = posix_spawn_file_actions_addclose(&actions, ends[i]);
+        if (!wrong) wrong = posix_spawnp(&child, words[0], &actions, NULL, words, environ);
+        posix_spawn_file_actions_destroy(&actions);
     }
     close(to[0]), close(from[1]);
     fcntl(to[1], F_SETFD, FD_CLOEXEC), fcntl(from[0], F_SETFD, FD_CLOEXEC); /* processes that start later must not hold these ends open */
     fcntl(to[1], F_SETFL, O_NONBLOCK);
-    device->to = to[1], device->from = from[0], device->handle = child;
-    return child > 0 || failed(device, "no process: ", strerror(errno));
+    device->to = to[1], device->from = from[0], device->handle = wrong ? 0 : child;
+    return !wrong || failed(device, "no process: ", strerror(wrong));
 }
 
 int tilewright_open_device(struct tilewright_device *device, const char *machine, char *const *command, size_t memory_bytes, size_t program_bytes)
@@ -126,7 +133,7 @@ int tilewright_open_device(struct tilewright_device *device, const char *machine
     if (!share_sealed(device) && !share(device, "/dev/shm/tilewright-XXXXXX") && !share(device, "/tmp/tilewright-XXXXXX"))
         return failed(device, "no memory to share: ", strerror(errno));
     if (start(device, command)) return 1;
-    unshare(device);
+    forget_file(device);
     return 0;
 }
 
@@ -170,10 +177,10 @@ int tilewright_load(struct tilewright_device *device, const struct tilewright_re
     int used = snprintf(line, sizeof line, "load %s %zu %zu", device->file, device->memory_bytes, device->program_bytes);
     for (size_t k = 0; k < count && used < LINE; k++)
         used += snprintf(line + used, sizeof line - (size_t)used, " %u=%" PRIu64, registers[k].index, registers[k].address);
-    if (used >= LINE - 1) return unshare(device), failed(device, "too many registers", "");
+    if (used >= LINE - 1) return forget_file(device), failed(device, "too many registers", "");
     strcat(line, "\n");
     const int done = ask(device, line);
-    unshare(device);
+    forget_file(device);
     return done;
 }
 

@@ -42,7 +42,7 @@ typedef struct {
 
 // A unit's way to the ports of banks: cycles that are left as of `since`, `speed` of them done in one.
 typedef struct {
-    double left, since, speed;
+    double left, since, speed, wanted;
     int64_t version, active;
 } Reach;
 
@@ -349,17 +349,28 @@ static double share(const Job *j, const Work *w, int64_t port, int64_t rank) {
     return (left > 0.0 ? left : 0.0) / (double)users[rank];
 }
 
-// Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it.
+// Units of one rank take turns in the cycles of a port that those before them leave; a unit does as much as its most wanted port lets it. Where each
+// waits for another, as ranks that differ from port to port can have it, the first one goes alone.
 static void share_ports(const Job *j, Work *w, double now) {
+    Reach *first = NULL;
+    int stuck = 1;
     for (int64_t q = 0; q < j->queues; q++) {
         Reach *reach = &w->reach[q];
         if (!reach->active) continue;
         int64_t i = head_of(j, w, q);
-        double speed = 1.0;
+        reach->wanted = 1.0;
         for (int64_t k = j->bank_first[i]; k < j->bank_first[i + 1]; k++) {
             double part = share(j, w, j->bank_port[k], j->bank_rank[k]);
-            if (part < speed) speed = part;
+            if (part < reach->wanted) reach->wanted = part;
         }
+        if (!first) first = reach;
+        if (reach->wanted > 0.0) stuck = 0;
+    }
+    if (first && stuck) first->wanted = 1.0;
+    for (int64_t q = 0; q < j->queues; q++) {
+        Reach *reach = &w->reach[q];
+        if (!reach->active) continue;
+        double speed = reach->wanted;
         if (speed == reach->speed) continue;
         reach->left = reach->left - (now - reach->since) * reach->speed;
         if (reach->left < 0.0) reach->left = 0.0;
