@@ -62,7 +62,7 @@ class Editor:
         """Some order in which everything is made before it is read."""
         left, made = list(groups), self.whole(set(self.region.inputs))
         while left:
-            ready = [group for group in left if all(name in made for name in self.reads(group))]
+            ready = [group for group in left if self.reads(group) <= self.whole(made | self.made(group))]  # parts of a concat may be made inside
             chosen = self.draw.choice(ready)
             left.remove(chosen)
             made |= self.made(chosen)
