@@ -140,8 +140,17 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.fixture
-def serving(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+def interruptible() -> Iterator[None]:
+    """Whoever runs the tests in the background ignores interrupts, and so would processes that they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def serving(tmp_path: Path, interruptible: None) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     """The command on a machine's file with a mistake, and its port."""
+    del interruptible
     text = (ROOT / "targets" / "vta.yaml").read_text()
     (tmp_path / "own.yaml").write_text(text.replace("\nmemories:", "\nmemoris:", 1))
     words = [sys.executable, "-m", "toolchain", "studio", "own.yaml", "digits", "--serve"]
