@@ -6,6 +6,7 @@ import pytest
 from toolchain.operations import stages
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.reals import evaluate_stages
+from toolchain.spec.errors import UserError
 
 KINDS = builtin_kinds()
 NUMBERS = {"batch": 2, "rows": 3, "keys": 4, "channels": 6, "heads": 2, "inner": 3, "cells": 8}
@@ -25,3 +26,8 @@ def test_parts_make_the_same_whole(most: int, monkeypatch: pytest.MonkeyPatch) -
     rng = np.random.default_rng(most)
     x, z = rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 4, 6))
     np.testing.assert_allclose(evaluate_stages(KINDS["attention_probabilities"], NUMBERS, {"x": x, "z": z}), shares(x, z))
+
+
+def test_a_read_past_an_edge_is_told() -> None:
+    with pytest.raises(UserError, match="E1301 'z' is read outside its extents"):
+        evaluate_stages(KINDS["attention_probabilities"], {**NUMBERS, "keys": 5, "cells": 10}, {"x": np.zeros((2, 3, 6)), "z": np.zeros((2, 4, 6))})

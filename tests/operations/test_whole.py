@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from toolchain.operations.kind import Arithmetic, OperationKind
 from toolchain.operations.library import kinds_of
 from toolchain.operations.reals import evaluate_stages, evaluate_table
-from toolchain.operations.whole import constants_of, drawn_constants, evaluate_arithmetic, evaluate_whole, step_of, unmet
+from toolchain.operations.whole import constants_of, evaluate_arithmetic, evaluate_whole, step_of, unmet
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Expr, parse_expr
 from toolchain.spec.load import load_machine
+from toolchain.verify.random_operation import drawn_constants
 
 KINDS = kinds_of(load_machine("gemmini"))
 SCALES = {"x": 0.04, "z": 0.04}

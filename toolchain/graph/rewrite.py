@@ -123,6 +123,28 @@ def add_constant(graph: ir.Graph, wanted: str, array: Array, instead: bool = Fal
     return value
 
 
+def typed_node(
+    graph: ir.Graph,
+    kind: str,
+    inputs: Sequence[ir.Value],
+    shape: Sequence[int],
+    dtype: ir.TypeProtocol | None,
+    name: str,
+    **attributes: Sequence[int],
+) -> ir.Node:
+    """A new node, not yet in the graph, whose one result is called as it is. name: as far as it is free."""
+    made = ir.node(kind, list(inputs), attributes, name=fresh_name(graph, name), num_outputs=1)
+    result = made.outputs[0]
+    result.name, result.shape, result.type = made.name, ir.Shape(shape), dtype
+    return made
+
+
+def reshape_node(graph: ir.Graph, value: ir.Value, size: Sequence[int], name: str) -> ir.Node:
+    """A Reshape, not yet in the graph, and its sizes as a constant."""
+    sizes = add_constant(graph, f"{name}.sizes", np.array(size, np.int64))
+    return typed_node(graph, "Reshape", [value, sizes], size, value.type, name)
+
+
 def row_blocks(array: Array) -> Iterator[slice]:
     """Some rows of an array at a time, of at most CACHED elements where a row has no more.
 

@@ -5,7 +5,7 @@ that it needs, which stride, kernel, dilation, padding and halo follow from.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from toolchain.operations.kind import OperationKind
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Array, Ints, evaluate_arrays
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Const, Expr, Index, Name, walk
+from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,31 @@ class Read:
         moved = [part + start for part, start in zip(index, before, strict=True)]
         view = _view(array, moved)
         return Elements(array[tuple(np.broadcast_arrays(*moved))] if view is None else view)
+
+    def opened(self, expr: Expr) -> tuple[Expr, dict[str, Array]]:
+        """The expression with a name in place of every element that it reads, and the elements by these names. Raises as `read`."""
+        found: dict[str, Array] = {}
+
+        def change(e: Expr) -> Expr | None:
+            if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in self.arrays:
+                key = f"[{len(found)}]"
+                found[key] = self.read(e).array
+                return Name(key)
+            return None
+
+        return rewrite(expr, change), found
+
+
+def in_parts(
+    loops: Mapping[str, range], axes: Sequence[str], fits: Callable[[Mapping[str, range]], bool], whole: Callable[[Mapping[str, range]], Array]
+) -> Array:
+    """`whole` over loops, cut along the longest of the result's axes until each part `fits`, and joined again."""
+    longest = max(axes, key=lambda index: len(loops[index]), default="")
+    if not longest or len(loops[longest]) == 1 or fits(loops):
+        return whole(loops)
+    loop, half = loops[longest], len(loops[longest]) // 2
+    parts = [in_parts({**loops, longest: part}, axes, fits, whole) for part in (loop[:half], loop[half:])]
+    return np.concatenate(parts, axes.index(longest))
 
 
 def read_all(arrays: Mapping[str, Ints], numbers: Mapping[str, int], loops: Mapping[str, range], outside: int, unbounded: bool) -> Read:

@@ -6,16 +6,17 @@ Shares no code and no arithmetic with the ONNX bodies. Every array is int64 insi
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from toolchain.operations.ending import SCALINGS, first_stored, requantised, scaling_of
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, extents_of, numbers_of
-from toolchain.operations.reads import Read, read_all
+from toolchain.operations.reads import Read, in_parts, read_all
 from toolchain.operations.whole import evaluate_arithmetic
 from toolchain.spec.arrays import Array, Ints
-from toolchain.spec.expr import Binary, Choose, Expr, Index, Name, rewrite, walk
+from toolchain.spec.expr import Binary, Choose, Expr, Index, Name, walk
 from toolchain.spec.model.quantisation import Numerics
 
 MOST = 1 << 25
@@ -35,7 +36,8 @@ def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mappin
     if kind.arithmetic:
         return evaluate_arithmetic(kind, numbers, {name: np.asarray(array) for name, array in operands.items()})
     arrays = {name: np.asarray(array, np.int64) for name, array in operands.items()}
-    total = _parts(_Computation(kind, numbers, arrays), _loops(kind, numbers))
+    job = _Computation(kind, numbers, arrays)
+    total = in_parts(_loops(kind, numbers), list(kind.result.axes), lambda loops: _elements(job, loops) <= MOST, partial(_whole, job))
     if kind.meaning.reduction == "mean":
         total = total * numbers["multiply"]
     return total + _along(kind, arrays[kind.bias]) if kind.bias else total
@@ -63,18 +65,6 @@ class _Computation:
     def outer(self) -> int:
         """Axes of the result."""
         return len(self.kind.result.axes)
-
-
-def _parts(job: _Computation, loops: dict[str, range]) -> Ints:
-    """The result over these loops, cut along its longest axis until every operand is small enough."""
-    sizes = [len(loop) for loop in loops.values()]
-    longest = max(range(job.outer), key=lambda axis: sizes[axis])
-    if _elements(job, loops) <= MOST or sizes[longest] == 1:
-        return _whole(job, loops)
-    name, loop = list(loops)[longest], list(loops.values())[longest]
-    half = len(loop) // 2
-    halves = [_parts(job, {**loops, name: part}) for part in (loop[:half], loop[half:])]
-    return np.concatenate(halves, longest)
 
 
 def _elements(job: _Computation, loops: Mapping[str, range]) -> int:
@@ -127,23 +117,12 @@ def _product(kind: OperationKind) -> Product | None:
 
 def _element(job: _Computation, expr: Expr, scope: Read) -> Ints:
     """The expression over all loops, the summands by their multipliers."""
-    found: dict[str, Ints] = {}
-
-    def change(e: Expr) -> Expr | None:
-        if isinstance(e, Index) and isinstance(e.base, Name) and e.base.id in job.kind.operand:
-            key = f"[{len(found)}]"
-            found[key] = scope.read(e).array
-            return Name(key)
-        return None
-
     if job.kind.form == "aligned":
-        terms = [(term.sign * job.numbers[f"multiply_{term.operand}"], rewrite(term.of, change)) for term in job.kind.terms]
         total = np.zeros((), np.int64)
-        for factor, term in terms:
-            total = total + factor * scope.value(term, found)
+        for term in job.kind.terms:
+            total = total + term.sign * job.numbers[f"multiply_{term.operand}"] * scope.value(*scope.opened(term.of))
         return total
-    ready = rewrite(expr, change)
-    return scope.value(ready, found)
+    return scope.value(*scope.opened(expr))
 
 
 def contract(a: Ints, b: Ints, outer: int, sizes: Sequence[int]) -> Ints:

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from toolchain.operations.kind import OperationKind, Stage
-from toolchain.spec.arrays import Array, Ints, evaluate_arrays
-from toolchain.spec.expr import Expr, Index, Name, rewrite
+from toolchain.operations.reads import in_parts, read_all
+from toolchain.spec.arrays import Array
+from toolchain.spec.expr import Expr
 
 Evaluate = Callable[[Expr, Mapping[str, Array]], Array]
 """The value of an expression over arrays that broadcast."""
@@ -23,34 +25,17 @@ def run_stages(kind: OperationKind, stages: Sequence[Stage], numbers: Mapping[st
     for stage in stages:
         extents = {**{index: indices[index] for index in stage.axes}, **stage.over}
         loops = {index: range(numbers[extent]) for index, extent in extents.items()}
-        known[stage.name] = _parts(stage, loops, numbers, known, evaluate)
+        known[stage.name] = in_parts(loops, stage.axes, _is_small, partial(_whole, stage, numbers, known, evaluate))
     return known[kind.result.name]
 
 
-def _parts(stage: Stage, loops: dict[str, range], numbers: Mapping[str, int], known: Mapping[str, Array], evaluate: Evaluate) -> Array:
-    """A stage over these loops, cut along its longest axis until a part is small enough."""
-    sizes = {index: len(loops[index]) for index in stage.axes}
-    longest = max(sizes, key=lambda index: sizes[index], default="")
-    if not longest or sizes[longest] == 1 or math.prod(map(len, loops.values())) <= MOST:
-        return _whole(stage, loops, numbers, known, evaluate)
-    loop, half = loops[longest], sizes[longest] // 2
-    parts = [_parts(stage, {**loops, longest: part}, numbers, known, evaluate) for part in (loop[:half], loop[half:])]
-    return np.concatenate(parts, stage.axes.index(longest))
+def _is_small(loops: Mapping[str, range]) -> bool:
+    return math.prod(map(len, loops.values())) <= MOST
 
 
-def _whole(stage: Stage, loops: Mapping[str, range], numbers: Mapping[str, int], known: Mapping[str, Array], evaluate: Evaluate) -> Array:
-    grid = np.meshgrid(*(np.arange(loop.start, loop.stop) for loop in loops.values()), indexing="ij", sparse=True)
-    names: dict[str, Ints] = {name: np.asarray(value, np.int64) for name, value in numbers.items()} | dict(zip(loops, grid, strict=True))
-    read: dict[str, Array] = {}
-
-    def change(e: Expr) -> Expr | None:
-        if isinstance(e, Index) and isinstance(e.base, Name):
-            places = tuple(evaluate_arrays(part, {"": np.zeros((1,) * len(loops), np.int64), **names}) for part in e.index)
-            read[f"[{len(read)}]"] = known[e.base.id][places]
-            return Name(f"[{len(read) - 1}]")
-        return None
-
-    ready = rewrite(stage.of, change)
-    values = np.broadcast_to(evaluate(ready, {**names, **read}), [len(loop) for loop in loops.values()])
-    axes = tuple(range(len(stage.axes), len(loops)))
-    return _REDUCE[stage.reduction](values, axes) if stage.reduction else np.array(values)
+def _whole(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], evaluate: Evaluate, loops: Mapping[str, range]) -> Array:
+    scope, sizes = read_all(known, numbers, loops, 0, unbounded=False), [len(loop) for loop in loops.values()]
+    ready, read = scope.opened(stage.of)
+    values = evaluate(ready, {**scope.names, **read})
+    full = np.broadcast_to(values, sizes) if sizes else values.reshape(())
+    return _REDUCE[stage.reduction](full, tuple(range(len(stage.axes), len(sizes)))) if stage.reduction else np.array(full)

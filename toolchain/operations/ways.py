@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from toolchain.operations.kind import OperationKind, Way
 from toolchain.operations.library import Kinds, kind_named
@@ -103,14 +102,5 @@ def spelled(expr: Expr, arrays: Mapping[str, Array], numbers: Mapping[str, int],
     scope = read_all(arrays, numbers, loops, 0, unbounded=False)
     if isinstance(expr, Index):
         return scope.read(expr).array  # elements as they are: weights may be many
-    found: dict[str, NDArray[np.int64]] = {}
-
-    def change(e: Expr) -> Expr | None:
-        if isinstance(e, Index) and isinstance(e.base, Name):
-            key = f"[{len(found)}]"
-            found[key] = scope.read(e).array.astype(np.int64)
-            return Name(key)
-        return None
-
-    ready = rewrite(expr, change)
-    return scope.value(ready, found)
+    ready, found = scope.opened(expr)
+    return scope.value(ready, {name: array.astype(np.int64) for name, array in found.items()})

@@ -42,9 +42,6 @@ WHOLE_ARGUMENTS: Mapping[str, int] = MappingProxyType({**dict.fromkeys((*_OF_WHO
 """How many arguments the functions take that stages of whole numbers may call, beside those of all expressions. Inside `nearest` and `truncate`
 stands float32: single(x) is a whole number rounded to it, ratio(a, b) is a / b, and `*` and ratio round once."""
 
-TRIES = 100
-"""Random scales that are drawn at most until conditions hold."""
-
 
 def evaluate_whole(expr: Expr, names: Mapping[str, Array]) -> Ints:
     """The value of an expression over int64 arrays that broadcast. Raises UserError E0122 where it leaves 62 bits or mixes in floating point."""
@@ -109,20 +106,6 @@ def step_of(arithmetic: Arithmetic, scales: Mapping[str, float], numbers: Mappin
 def unmet(arithmetic: Arithmetic, numbers: Mapping[str, int]) -> str:
     """The message of the first condition that does not hold, empty where all do. numbers: the constants and the operation's."""
     return next((each.message for each in arithmetic.requires if not constant(each.that, numbers)), "")
-
-
-def drawn_constants(kind: OperationKind, numbers: Mapping[str, int], rng: np.random.Generator) -> tuple[dict[str, int], float] | None:
-    """Constants for random scales between 2**-9 and 2**-2, and the factor of a requantisation that gives results of all sizes; none of a kind
-    without arithmetic of its own, None where the conditions on them hold for no scale that was tried."""
-    own = kind.arithmetic
-    if own is None:
-        return {}, 1.0
-    for _ in range(TRIES):
-        scales = {name: float(2.0 ** rng.uniform(-9, -2)) for name in kind.data}
-        constants = constants_of(own, scales, numbers)
-        if not unmet(own, {**numbers, **constants}):
-            return constants, step_of(own, scales, numbers) / (min(scales.values()) * 2.0 ** -int(rng.integers(0, 4)))
-    return None
 
 
 def _reals(scales: Mapping[str, float], numbers: Mapping[str, int]) -> dict[str, Array]:

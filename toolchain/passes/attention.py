@@ -8,11 +8,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import fused_call
-from toolchain.graph.rewrite import add_constant, constant, fresh_name, integer, ints, is_operator, known_shape, single_use, substitute
+from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, reshape_node, single_use, substitute, typed_node
 from toolchain.operations.library import Kinds
 from toolchain.passes.attention_mask import Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
@@ -137,21 +136,12 @@ def _lay_out(graph: ir.Graph, found: Attention) -> None:
     shares, product = found.shares, found.of_values[2]
     batch, heads, rows, keys = known_shape(shares) or (0, 0, 0, 0)
     name = shares.name or ""
-    sizes = [
-        add_constant(graph, f"{name}.{end}", np.array(size, np.int64))
-        for end, size in (("row", (batch, rows, -1)), ("heads", (batch, rows, heads, keys)))
-    ]
-    shapes = ((batch, rows, heads, keys), (batch, rows, heads * keys), (batch, rows, heads, keys), (batch, heads, rows, keys))
-    steps = (("Transpose", "turned"), ("Reshape", "rows"), ("Reshape", "apart"), ("Transpose", "back"))
-    made, value = list[ir.Node](), shares
-    for (kind, end), shape in zip(steps, shapes, strict=True):
-        inputs = [value] if kind == "Transpose" else [value, sizes[len(made) - 1]]
-        node = ir.node(kind, inputs, {"perm": BY_HEADS} if kind == "Transpose" else {}, name=fresh_name(graph, f"{name}.{end}"))
-        value = node.outputs[0]
-        value.name, value.shape, value.type = node.name, ir.Shape(shape), shares.type
-        made.append(node)
-    graph.insert_before(product, made)
-    product.replace_input_with(0, value)
+    turned = typed_node(graph, "Transpose", [shares], (batch, rows, heads, keys), shares.type, f"{name}.turned", perm=BY_HEADS)
+    joined = reshape_node(graph, turned.outputs[0], (batch, rows, heads * keys), f"{name}.rows")
+    apart = reshape_node(graph, joined.outputs[0], (batch, rows, heads, keys), f"{name}.apart")
+    back = typed_node(graph, "Transpose", apart.outputs, (batch, heads, rows, keys), shares.type, f"{name}.back", perm=BY_HEADS)
+    graph.insert_before(product, [turned, joined, apart, back])
+    product.replace_input_with(0, back.outputs[0])
 
 
 @dataclass(frozen=True)

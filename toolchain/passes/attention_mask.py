@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import add_constant, constant, fresh_name, is_operator, known_shape, single_use
+from toolchain.graph.rewrite import add_constant, constant, is_operator, known_shape, single_use, typed_node
 
 DROPS = -1e4
 """A score with this or less beside it has no share that float32 could hold."""
@@ -75,15 +75,15 @@ def lay_out_mask(graph: ir.Graph, found: Mask) -> None:
     name, floats = f"{found.counts.name}.mask", found.node.outputs[0].type
     row = next((node.outputs[0] for node in graph if node.outputs[0].name == name), None)
     if row is None:
-        flat = _node(graph, "Squeeze", [found.counts, _middle(graph, name)], f"{name}.counts", (batch, keys), found.counts.type)
-        chosen = _node(graph, "Where", [flat.outputs[0], found.plain, found.drops], name, (batch, keys), floats)
+        flat = typed_node(graph, "Squeeze", [found.counts, _middle(graph, name)], (batch, keys), found.counts.type, f"{name}.counts")
+        chosen = typed_node(graph, "Where", [flat.outputs[0], found.plain, found.drops], (batch, keys), floats, name)
         maker, row = found.counts.producer(), chosen.outputs[0]
         if maker is None:
             graph.insert_before(graph[0], [flat, chosen])
         else:
             graph.insert_after(maker, [flat, chosen])
     scores = f"{found.node.outputs[0].name}.mask"
-    spread = _node(graph, "Unsqueeze", [row, _middle(graph, scores)], scores, (batch, 1, 1, keys), floats)
+    spread = typed_node(graph, "Unsqueeze", [row, _middle(graph, scores)], (batch, 1, 1, keys), floats, scores)
     graph.insert_before(found.node, spread)
     number = next(place for place, value in enumerate(found.node.inputs) if _mask(found.node, value) is not None)
     found.node.replace_input_with(number, spread.outputs[0])
@@ -92,10 +92,3 @@ def lay_out_mask(graph: ir.Graph, found: Mask) -> None:
 def _middle(graph: ir.Graph, name: str) -> ir.Value:
     """The two axes between batch and keys."""
     return add_constant(graph, f"{name}.axes", np.array([1, 2], np.int64))
-
-
-def _node(graph: ir.Graph, kind: str, inputs: list[ir.Value], name: str, shape: tuple[int, ...], dtype: ir.TypeProtocol | None) -> ir.Node:
-    made = ir.node(kind, inputs, name=fresh_name(graph, name))
-    output = made.outputs[0]
-    output.name, output.shape, output.type = made.name, ir.Shape(shape), dtype
-    return made

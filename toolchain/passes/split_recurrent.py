@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.recurrences import Layer, layer_of, loops_of
-from toolchain.graph.rewrite import add_constant, drop_unused_constants, fresh_name, replace_value
+from toolchain.graph.rewrite import add_constant, drop_unused_constants, fresh_name, replace_value, reshape_node
 from toolchain.passes.context import Context, Pass, wish_for
 
 
@@ -56,11 +56,9 @@ def _joined(graph: ir.Graph, node: ir.Node, number: int, parts: Sequence[ir.Valu
 
 def reshaped(graph: ir.Graph, value: ir.Value, size: tuple[int, ...], name: str, before: ir.Node) -> ir.Value:
     """Puts a Reshape in front of a node; its result is called as it is."""
-    made = ir.node("Reshape", [value, add_constant(graph, f"{name}.sizes", np.array(size, np.int64))], name=fresh_name(graph, name), num_outputs=1)
-    result = made.outputs[0]
-    result.name, result.shape, result.type = made.name, ir.Shape(size), value.type
+    made = reshape_node(graph, value, size, name)
     graph.insert_before(before, made)
-    return result
+    return made.outputs[0]
 
 
 def _products(graph: ir.Graph, layer: Layer, rows: ir.Value) -> ir.Value:

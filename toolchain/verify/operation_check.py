@@ -21,10 +21,10 @@ from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
-from toolchain.operations.whole import drawn_constants
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Span, UserError, described, fail
 from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range
+from toolchain.verify.random_operation import drawn_constants
 
 Maker = Callable[[ir.Model, list[ir.Value]], ir.Node]
 """Makes a call of some tensors in a model."""

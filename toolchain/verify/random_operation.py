@@ -11,7 +11,7 @@ from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
-from toolchain.operations.whole import drawn_constants
+from toolchain.operations.whole import constants_of, step_of, unmet
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
@@ -26,6 +26,8 @@ LITTLE = 12
 """The most that a limit or a bias is away from zero where sums are small."""
 SIX = 5
 """Scales in which 6 is drawn, and stays below 128 in all but one."""
+DRAWN = 100
+"""Random scales that are drawn at most until a machine's own arithmetic can compute with them."""
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
 """Of an operand: two extents beyond fields would be one beyond memories."""
@@ -95,6 +97,20 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, cor
     if not by_channel(kind, numerics):
         ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng, corner).items()}
     return ends
+
+
+def drawn_constants(kind: OperationKind, numbers: Mapping[str, int], rng: np.random.Generator) -> tuple[dict[str, int], float] | None:
+    """Constants for random scales between 2**-9 and 2**-2, and the factor of a requantisation that gives results of all sizes; none of a kind
+    without arithmetic of its own, None where the conditions on them hold for no scale that was tried."""
+    own = kind.arithmetic
+    if own is None:
+        return {}, 1.0
+    for _ in range(DRAWN):
+        scales = {name: float(2.0 ** rng.uniform(-9, -2)) for name in kind.data}
+        constants = constants_of(own, scales, numbers)
+        if not unmet(own, {**numbers, **constants}):
+            return constants, step_of(own, scales, numbers) / (min(scales.values()) * 2.0 ** -int(rng.integers(0, 4)))
+    return None
 
 
 def _own_scale(numerics: Numerics, factor: float) -> dict[str, int]:
