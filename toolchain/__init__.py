@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from toolchain.api.model import Compiled, InUse, Loaded
     from toolchain.api.model import load_bundle as load
     from toolchain.spec.errors import UserError
-    from toolchain.spec.version import __version__
+    from toolchain.spec.packages import __version__
 
 __all__ = ["Compiled", "InUse", "Loaded", "UserError", "__version__", "calibrate_in_use", "compile", "load"]
 
 _PLACES = {
-    "__version__": ("toolchain.spec.version", "__version__"),
+    "__version__": ("toolchain.spec.packages", "__version__"),
     "Compiled": ("toolchain.api.model", "Compiled"),
     "InUse": ("toolchain.api.model", "InUse"),
     "Loaded": ("toolchain.api.model", "Loaded"),

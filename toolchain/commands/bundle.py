@@ -25,14 +25,12 @@ FIRST = 4
 
 def show(arguments: argparse.Namespace) -> None:
     """Prints what it is, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
-    from toolchain.runtime.bundle import MANIFEST, bundle_machines, digest, manifest_text, read_bundle
+    from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, trusted_bundle
     from toolchain.runtime.signature import trusted_keys
 
-    path, keys = Path(arguments.bundle), trusted_keys()
-    bundle = read_bundle(path, keys)
-    machines = bundle_machines(bundle.manifest.targets, str(path))
+    bundle, machines = trusted_bundle(Path(arguments.bundle))
     print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
-    for name, text in _facts(bundle, machines, bool(keys)):
+    for name, text in _facts(bundle, machines, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
     if arguments.hashes:
         print(f"  {bundle.manifest.source or '-' * 64}  the model's ONNX file")
@@ -113,13 +111,11 @@ def disassemble(arguments: argparse.Namespace) -> None:
     """Prints the assembly of a region, or writes it. Raises UserError E0001, E11xx for the bundle, E0003 for a region without instructions."""
     from toolchain.isa.assembly.disassembler import disassemble as text_of
     from toolchain.report.profile.program import timed_regions
-    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.open_region import region_image
-    from toolchain.runtime.signature import trusted_keys
 
     path = Path(arguments.bundle)
-    bundle = read_bundle(path, trusted_keys())
-    machines = bundle_machines(bundle.manifest.targets, str(path))
+    bundle, machines = trusted_bundle(path)
     regions = timed_regions(bundle, machines)
     name = arguments.region or next(iter(regions), "")
     if name not in regions:

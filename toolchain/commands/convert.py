@@ -86,16 +86,14 @@ def export_c(arguments: argparse.Namespace) -> None:
 
     Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0002 for --embed without --library.
     """
-    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.c_library import c_library
-    from toolchain.runtime.signature import trusted_keys
     from toolchain.runtime.stand_alone import stand_alone
 
     if arguments.embed and not arguments.library:
         raise fail("E0002", "--embed is for a library", hint="add --library; `tilewright export elf` makes a program with its bundle inside")
     path, folder = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path, trusted_keys())
-    machines = bundle_machines(bundle.manifest.targets, str(path))
+    bundle, machines = trusted_bundle(path)
     library = c_library(bundle, machines, str(path), path.read_bytes() if arguments.embed else b"") if arguments.library else None
     files = library.files if library else stand_alone(bundle, machines, str(path))
     _write(folder, files)
@@ -106,14 +104,13 @@ def export_c(arguments: argparse.Namespace) -> None:
 
 def export_elf(arguments: argparse.Namespace) -> None:
     """Writes the program. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0710 and E0711."""
-    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.elf import elf_program
-    from toolchain.runtime.signature import trusted_keys
 
     path, output = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path, trusted_keys())
+    bundle, machines = trusted_bundle(path)
     with sign("compiling"):
-        program = elf_program(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+        program = elf_program(bundle, machines, str(path))
     write_atomic(output, program)
     if output.is_file():
         output.chmod(output.stat().st_mode | 0o111)
@@ -138,13 +135,11 @@ def export_onnx(arguments: argparse.Namespace) -> None:
 
 def export_provider(arguments: argparse.Namespace) -> None:
     """Writes the plug-in's files. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where a region is none that C can run."""
-    from toolchain.runtime.bundle import bundle_machines, read_bundle
+    from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.provider import provider
-    from toolchain.runtime.signature import trusted_keys
 
     path, folder = Path(arguments.bundle), Path(arguments.output)
-    bundle = read_bundle(path, trusted_keys())
-    made = provider(bundle, bundle_machines(bundle.manifest.targets, str(path)), str(path))
+    made = provider(*trusted_bundle(path), str(path))
     _write(folder, made.files)
     flags = "-std=c99 -O3 -ffp-contract=off -fPIC -fvisibility=hidden -shared"
     print(f"{folder}: {len(made.files)} files; cc {flags} {' '.join(made.sources)} -lm -lpthread -o libprovider.so")

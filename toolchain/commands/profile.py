@@ -28,13 +28,11 @@ def profile(arguments: argparse.Namespace) -> None:
     from toolchain.report.profile.program import modelled_region, timed_regions
     from toolchain.report.profile.read import MOST_BYTES, read_profile
     from toolchain.report.profile.text import profile_text
-    from toolchain.runtime.bundle import bundle_machines, read_bundle
-    from toolchain.runtime.signature import trusted_keys
+    from toolchain.runtime.bundle import trusted_bundle
     from toolchain.spec.typed_json import to_json
 
     path, given = Path(arguments.bundle), Path(arguments.profile)
-    bundle = read_bundle(path, trusted_keys())
-    machines = bundle_machines(bundle.manifest.targets, str(path))
+    bundle, machines = trusted_bundle(path)
     regions = timed_regions(bundle, machines)
     found = read_profile(Source(str(given), read_limited(given, MOST_BYTES, "the profile").decode("utf-8", "replace")))
     chosen = _chosen(found, regions, arguments.region)

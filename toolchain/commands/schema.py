@@ -18,7 +18,7 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Of the schema, in this installation."""
+        """The schema's file in this installation."""
         return str(PACKAGE / "schemas" / f"{self.name}.schema.json")
 
 

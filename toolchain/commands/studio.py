@@ -85,7 +85,7 @@ def _pair(built: Sequence[tuple["Job", str]]) -> str:
     from toolchain.commands.compare import read_side
     from toolchain.report.comparison.compare import Comparison
     from toolchain.report.comparison.page import comparison_page
-    from toolchain.report.studio.pair import pair_page
+    from toolchain.report.studio.page import pair_page
 
     names = [str(job.folder) for job, _ in built]
     return pair_page(names, [page for _, page in built], comparison_page(Comparison(tuple(map(read_side, names)))))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolchain.commands.live_page import Live, LiveServer
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.packages import require_package
 
 if TYPE_CHECKING:
     from toolchain.tasks.plan import Plan
@@ -30,7 +31,7 @@ class Watched:
     folders: set[Path] = field(default_factory=set[Path])
 
     def plan(self, plan: "Plan") -> None:
-        """What the steps of a plan read."""
+        """Watches the files that the steps of a plan read, in place of those before."""
         self.files, self.folders = set(), set()
         for job, steps in zip(plan.jobs, plan.steps, strict=True):
             self.files |= {job.path, *(target.path for target in job.targets), *([job.deployment.path] if job.deployment else [])}
@@ -86,7 +87,7 @@ def serve(port: int, build: Callable[["Plan"], str], make: Callable[[], "Plan"])
     Raises UserError E0002 for a port that is none, E0005 for one that is taken, E0009 without the package `watchfiles`, and a mistake at the start
     that no file can mend.
     """
-    _require_watchfiles()
+    require_package("watching files", "watchfiles", "serve")
     if not 0 <= port <= MOST_PORT:
         raise fail("E0002", f"--port is {port}, it must be from 0 to {MOST_PORT}")
     live, watched = Live(), Watched()
@@ -123,10 +124,3 @@ def _built(live: Live, watched: Watched, build: Callable[["Plan"], str], make: C
         print(error, file=sys.stderr, flush=True)
         live.show(mistake=str(error))
     return {path: stamp for path, stamp in before.items() if path in watched.files or any(path.is_relative_to(each) for each in watched.folders)}
-
-
-def _require_watchfiles() -> None:
-    from importlib.util import find_spec
-
-    if find_spec("watchfiles") is None:
-        raise fail("E0009", "watching files needs the package 'watchfiles', which is not installed", hint="pip install 'tilewright[serve]'")

@@ -128,7 +128,7 @@ def _faults(axis: Axis, machine: Machine) -> Iterator[Diagnostic]:
 
 
 def _build_value(name: str, value: str, machine: Machine) -> tuple[str, bool]:
-    """What a variable of a build may be, and whether this value is none of it."""
+    """The values that a variable of a build may have, as text, and whether this one is none of them."""
     words: Mapping[str, Collection[str]] = {"config": machine.configs, "place": PLACES, "search": (*POLICIES, *foreign_policies())}
     if name in words:
         return ", ".join(words[name]), value not in words[name]

@@ -3,7 +3,7 @@
 import os
 import socket
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,7 @@ class Trials:
     def finished(self) -> dict[Point, Outcome]:
         """Every measured or refused point once, in the order of the study. Raises UserError E1502 for a journal that is not ours."""
         states = self.held.get_trials(deepcopy=False)
-        found = {self._point(each): _outcome(each.user_attrs) for each in states if each.state.is_finished() and OUTCOME in each.user_attrs}
+        found = {self._point(each.params): _outcome(each.user_attrs) for each in states if each.state.is_finished() and OUTCOME in each.user_attrs}
         return {point: found[point] for point in sorted(found, key=self.study.number)}
 
     def next(self) -> Iterator[Trial]:
@@ -95,14 +95,13 @@ class Trials:
         handle.set_user_attr(LOST, True)
         values = trial.system_attrs.get(FIXED, trial.params)
         if all(axis.name in values for axis in self.study.axes):
-            text = " ".join(f"{axis.name}={axis.values[int(values[axis.name])]}" for axis in self.study.axes)
-            self.held.enqueue_trial(dict(values), user_attrs={QUEUED_POINT: text})
+            self.held.enqueue_trial(dict(values), user_attrs={QUEUED_POINT: point_text(self.study, self._point(values))})
         self.held.tell(handle, state=optuna.trial.TrialState.FAIL)
 
-    def _point(self, trial: "optuna.trial.FrozenTrial | optuna.Trial") -> Point:
-        """Raises UserError E1502."""
+    def _point(self, values: Mapping[str, Any]) -> Point:
+        """values: of a trial, by axis. Raises UserError E1502."""
         try:
-            return tuple(axis.values[int(trial.params[axis.name])] for axis in self.study.axes)
+            return tuple(axis.values[int(values[axis.name])] for axis in self.study.axes)
         except (KeyError, IndexError, ValueError, TypeError):
             raise _foreign(JOURNAL) from None
 
@@ -143,7 +142,7 @@ class Trials:
         for axis in self.study.axes:
             trial.suggest_int(axis.name, 0, len(axis.values) - 1)
         trial.set_user_attr(OWNER, _me())
-        return Trial(self._point(trial), trial)
+        return Trial(self._point(trial.params), trial)
 
     def _drop(self, trial: Trial) -> None:
         import optuna

@@ -15,6 +15,7 @@ from toolchain.models.model import Input, Pictures
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import is_file, read_limited
+from toolchain.spec.packages import require_package
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -56,7 +57,7 @@ def picture_samples(pictures: Pictures, inputs: Mapping[str, Input]) -> dict[str
     if len(files) > MOST_PICTURES or len(files) * math.prod(entry.shape) * np.dtype(entry.dtype).itemsize > MOST_BYTES:
         text = f"the {len(files)} pictures of {pictures.folder} are more than {MOST_PICTURES}, or than {MOST_BYTES} bytes as samples"
         raise _unusable(pictures, text, "some hundred calibrate a network")
-    _require_pillow(pictures)
+    require_package("reading pictures", "pillow", "calibration", "PIL", pictures.span)
     samples, left = np.empty((len(files), *entry.shape), entry.dtype), MOST_BYTES
     for number, path in enumerate(files):
         data = read_limited(path, left, "the pictures of the folder, up to this one,")
@@ -103,15 +104,6 @@ def _check(image: "Image", path: Path) -> None:
         raise fail("E0808", text, hint="shrink it", place=str(path))
     if image.mode not in _READABLE:
         raise fail("E0808", f"the picture has more than eight bits a channel (Pillow's mode {image.mode})", hint="convert it", place=str(path))
-
-
-def _require_pillow(pictures: Pictures) -> None:
-    """Raises UserError E0009."""
-    from importlib.util import find_spec
-
-    if find_spec("PIL") is None:
-        text = "reading pictures needs the package 'pillow', which is not installed"
-        raise fail("E0009", text, pictures.span, "pip install 'tilewright[calibration]'")
 
 
 def _unusable(pictures: Pictures, message: str, hint: str) -> UserError:

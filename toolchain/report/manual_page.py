@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from toolchain.isa.examples import Example
-from toolchain.report.manual import NONE, TEMPLATES, bit_cells, manual_markdown
+from toolchain.report.html import html_environment
+from toolchain.report.manual import NONE, bit_cells, manual_markdown
 from toolchain.report.studio.machine_picture import TALL, WIDE, machine_picture
 from toolchain.spec.model import Instruction, Machine
 
@@ -44,7 +45,7 @@ class Heading:
 
 def manual_html(machine: Machine, examples: Mapping[str, Example] = NONE) -> str:
     """The manual as one self-contained HTML file. examples: as for `manual_markdown`."""
-    environment = Environment(loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True)
+    environment = html_environment()
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     renderer = _Renderer(reader, environment, machine)
     tokens = reader.parse(manual_markdown(machine, examples))

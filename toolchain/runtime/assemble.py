@@ -19,7 +19,7 @@ from toolchain.runtime.bundle import data_name, target_of
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.spec.version import __version__
+from toolchain.spec.packages import __version__
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from toolchain.isa.check_machine import load_checked_machine
 from toolchain.runtime.contents import Bundle, Manifest, Target, plan_faults
-from toolchain.runtime.signature import check_signature
+from toolchain.runtime.signature import check_signature, trusted_keys
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import replacing
 from toolchain.spec.fingerprint import fingerprint, section_hashes
@@ -189,6 +189,12 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
     """Writes a bundle whole or not at all, manifest first. Raises UserError E0005, E1103, and E1104 for a plan that cannot be run."""
     _check_plan(bundle, str(path))
     write_archive(path, {MANIFEST: manifest_text(bundle).encode(), **dict(sorted(bundle.members.items()))})
+
+
+def trusted_bundle(path: Path) -> tuple[Bundle, dict[str, Machine]]:
+    """A bundle from anywhere and its machines by name. Raises as `read_bundle`, for the user's keys, and as `bundle_machines`."""
+    bundle = read_bundle(path, trusted_keys())
+    return bundle, bundle_machines(bundle.manifest.targets, str(path))
 
 
 def manifest_text(bundle: Bundle) -> str:

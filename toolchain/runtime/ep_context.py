@@ -14,7 +14,7 @@ from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
 from toolchain.runtime.executor import whole_segment
 from toolchain.spec.errors import fail
-from toolchain.spec.version import __version__
+from toolchain.spec.packages import __version__
 
 DOMAIN, OPERATOR, SOURCE = "com.microsoft", "EPContext", "tilewright"
 MOST = (1 << 31) - 1

@@ -23,7 +23,7 @@ from toolchain.runtime.stand_alone import (
     region_sources,
 )
 from toolchain.spec.model import Machine
-from toolchain.spec.version import __version__
+from toolchain.spec.packages import __version__
 
 MOST_AXES = 8
 """Of a tensor at a region's border, in tilewright_provider.h."""

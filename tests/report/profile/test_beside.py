@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.profile.measured import profile, region
-from toolchain.report.profile.beside import Beside, beside, headline, measured_spans
+from toolchain.report.profile.beside import Beside, beside, measured_spans
 from toolchain.report.profile.read import Profile, read_profile
+from toolchain.report.profile.text import headline
 from toolchain.spec.errors import Source, UserError
 
 

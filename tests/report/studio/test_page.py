@@ -1,20 +1,24 @@
-"""The page of a build: whole in itself, the same every time, safe with any name."""
+"""The page of a build: whole in itself, the same every time, safe with any name; two inside a page stay inside."""
 
+import html
 import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report.networks import Case
 from tests.report.test_timeline_page import HOSTILE, Tags
 from toolchain.accuracy.closeness import Closeness
-from toolchain.report.studio.page import group_numbers, studio_page
+from toolchain.report.studio.page import group_numbers, pair_page, studio_page
 from toolchain.report.studio.regions import StudioRegion
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.verify.built import Built
 from toolchain.verify.verdict import Verified
 
 NOISE = Verified(True, 3, Closeness({}, "", None, {}), (("a", 30.0),))
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +49,18 @@ def test_names_stay_text(build: tuple[Built, Summary, list[StudioRegion]]) -> No
     assert parser.tags.count("script") == 2
     assert text.count("<script") == 2
     assert "{{ 1 + 1 }}" in text
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_pages_come_back_as_they_were(one: str, other: str, comparison: str) -> None:
+    page = pair_page(["a", "b"], [one, other], comparison)
+    found = [html.unescape(text) for text in re.findall(r'srcdoc="([^"]*)"', page)]
+    assert found == [comparison, one, other]
+    assert page == pair_page(["a", "b"], [one, other], comparison)
+
+
+def test_names_are_escaped() -> None:
+    page = pair_page(["<i>a", "b"], ["", ""], "")
+    assert "<i>" not in page
+    assert "&lt;i&gt;a beside b</title>" in page
+    assert page.endswith("</html>\n")

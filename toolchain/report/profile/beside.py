@@ -8,7 +8,6 @@ import numpy as np
 from toolchain.isa.program import Ints
 from toolchain.report.profile.program import ModelledRegion
 from toolchain.report.profile.read import Event, Profile
-from toolchain.report.tables import counted
 from toolchain.spec.errors import fail, nearest
 from toolchain.timing.timeline import Times
 
@@ -150,7 +149,7 @@ def _operations(measured: Measured, region: ModelledRegion, start: Times, modell
 
 
 def _deviations(measured: Measured, region: ModelledRegion, start: Times) -> Iterator[Deviation]:
-    """Those at which most is lost or caught up, the largest first."""
+    """Deviations of at least SMALLEST, the largest first."""
     program = region.timeline.program
     lane = np.zeros(len(measured.index), np.int64) if measured.whole else program.queue[measured.index]
     late = measured.start - start[measured.index]
@@ -170,14 +169,3 @@ def _deviations(measured: Measured, region: ModelledRegion, start: Times) -> Ite
             name = f"#{number} {kind}"
             unit = program.machine.units[int(program.unit[number])].name
             yield Deviation(name, region.operations[owner] if owner >= 0 else "", unit, *times)
-
-
-def headline(found: Beside) -> str:
-    """One line: how much was measured, and the whole beside the model."""
-    what = "operation" if found.whole else "instruction"
-    known = "" if found.ends else ", starts alone"
-    ratio = f", ratio {found.measured / found.modelled:.4f}" if found.modelled else ""
-    return (
-        f"{found.region} on {found.machine}: {found.spans} of {counted(found.of, what)} measured{known}; "
-        f"{found.measured:,.0f} cycles, {found.modelled:,.0f} by the model{ratio}; its clock shows {found.offset:,.0f} at the model's 0"
-    )

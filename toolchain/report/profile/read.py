@@ -24,8 +24,8 @@ HINT = "columns are region, stream, instruction or operation, start_cycles and e
 
 @dataclass(frozen=True)
 class Event:
-    """What was timed. region: empty where the file has no such column. stream, instruction: numbers from 0, an instruction's in the order of its
-    stream; -1 where the row is of an operation. start, end: in the profile's unit, by the device's clock; end is None where it was not measured.
+    """A span that was timed. region: empty where the file has no such column. stream, instruction: numbers from 0, an instruction's in the order of
+    its stream; -1 where the row is of an operation. start, end: in the profile's unit, by the device's clock; end is None where it was not measured.
     counters: in the order of the profile's names of them. line: of the file."""
 
     line: int

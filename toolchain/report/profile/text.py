@@ -1,7 +1,7 @@
 """Measured beside modelled times for a terminal."""
 
-from toolchain.report.profile.beside import Beside, headline
-from toolchain.report.tables import table_text
+from toolchain.report.profile.beside import Beside
+from toolchain.report.tables import counted, table_text
 from toolchain.spec.errors import one_line
 
 SHOWN = 10
@@ -19,6 +19,17 @@ def profile_text(found: Beside, terminal: bool = False, width: int = 120) -> str
         for each in found.operations
     ]  # fmt: skip
     return f"{headline(found)}\n\n{table_text(head, rows, (0,), terminal, width)}\n{_deviations(found, terminal, width)}"
+
+
+def headline(found: Beside) -> str:
+    """One line: how much was measured, and the whole beside the model."""
+    what = "operation" if found.whole else "instruction"
+    known = "" if found.ends else ", starts alone"
+    ratio = f", ratio {found.measured / found.modelled:.4f}" if found.modelled else ""
+    return (
+        f"{found.region} on {found.machine}: {found.spans} of {counted(found.of, what)} measured{known}; "
+        f"{found.measured:,.0f} cycles, {found.modelled:,.0f} by the model{ratio}; its clock shows {found.offset:,.0f} at the model's 0"
+    )
 
 
 def _deviations(found: Beside, terminal: bool, width: int) -> str:

@@ -1,4 +1,4 @@
-"""The page of a build: every part drawn, and one selection for all of them."""
+"""The page of a build: every part drawn, and one selection for all of them; and the pages of two builds beside each other."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,6 +47,12 @@ def studio_page(built: Built, summary: Summary, regions: Sequence[StudioRegion],
         graph=graph, box=(WIDE, TALL), size=(BLOCK_WIDE, BLOCK_TALL), regions=regions, data=script_data(data),
         number=group_numbers(regions), link=link_of, noise=[(name, value) for name, value in verified.noise if value is not None],
     )  # fmt: skip
+
+
+def pair_page(names: Sequence[str], pages: Sequence[str], comparison: str) -> str:
+    """names: of the two builds. pages: theirs, HTML. comparison: a page as well. Ends in one line feed; the same pages give the same bytes."""
+    named = list(zip(names, pages, strict=True))
+    return html_environment().get_template("studio/pair.html.j2").render(names=names, named=named, comparison=comparison)
 
 
 def link_of(region: str, operation: str) -> str:
