@@ -134,7 +134,7 @@ def test_two_models_have_no_one_page(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("toolchain.spec.packages.find_spec", lambda _: None)
     assert main(["studio", "vta", "digits", "--serve"]) == 1
     assert capsys.readouterr().err == "E0009 watching files needs the package 'watchfiles', which is not installed; pip install 'tilewright[serve]'\n"
 

@@ -119,6 +119,6 @@ def test_a_damaged_picture_is_read_or_told(form: str, tmp_path: Path) -> None:
 
 def test_without_pillow_it_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr("toolchain.spec.packages.find_spec", lambda _name: None)
     assert "E0009" in (told := refused(folder))
     assert "pip install 'tilewright[calibration]'" in told
