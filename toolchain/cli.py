@@ -210,10 +210,11 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 def _studio(commands: Any) -> None:
     text = "write a page that shows a build as a whole: machine, graph, schedule, memory, time"
     studio = _variables(commands, "studio", text)
-    studio.usage = "tilewright studio [-h] [-o FILE] [--serve] [--port N] [--beside NAME=VALUE] MACHINE MODEL [NAME=VALUE ...]"
+    studio.usage = "tilewright studio [-h] [-o FILE] [--serve] [--port N] [--beside NAME=VALUE] [--profile FILE.csv] MACHINE MODEL [NAME=VALUE ...]"
     studio.add_argument("-o", "--output", metavar="FILE", help="left out: studio.html in the build's folder")
     beside = "a second build on the same page, with this variable instead, and what differs; may be repeated"
     studio.add_argument("--beside", metavar="NAME=VALUE", action="append", default=[], help=beside)
+    studio.add_argument("--profile", metavar="FILE.csv", help="times that a device measured, in lanes beside the modelled ones")
     studio.add_argument("--serve", action="store_true", help="serve the page to this computer, and make it again whenever one of its files changes")
     studio.add_argument("--port", metavar="N", type=int, default=0, help="of --serve; left out: a free one")
     studio.set_defaults(run="studio:studio")

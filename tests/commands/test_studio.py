@@ -68,6 +68,35 @@ window.addEventListener("load", () => setTimeout(() => {
 """Notes the selection of both builds, clicks an operation in the second one, and notes it again."""
 
 
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_a_profile_stands_in_lanes_of_its_own(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(page.parents[3])
+    Path("p.csv").write_text("operation,start_cycles,end_cycles,misses\nconv2,0,5000,12\nconv3,6000,7000,30\n")
+    assert main(["studio", "vta", "digits", "--profile", "p.csv", "-o", "measured.html"]) == 0
+    dom, console = shown(page.parents[3] / "measured.html", "operation=conv2")
+    assert console == ""
+    assert re.search(r"<summary>measured: region0 on vta: 2 of \d+ operations measured; 7,000 cycles", dom)
+    assert len(re.findall(r">▾ (modelled|measured)<", dom)) == 2
+    listed = re.findall(r'data-instruction="(\d+)"', dom)
+    assert len(listed) == len(set(listed)) > 0
+    assert re.search(r"<th>measured</th><td>5,000 cycles, [\d,]+ by the model; starts \+0 cycles from it</td>", dom)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--profile", "none.csv"], "none.csv: E0001"),
+        (["--profile", "p.csv", "--beside", "search=greedy"], "E0002 --profile is of one build, and --beside shows two"),
+    ],
+)
+def test_a_profile_that_is_none_is_refused(
+    words: list[str], error: str, page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(page.parents[3])
+    assert main(["studio", "vta", "digits", *words]) == 1
+    assert error in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("word", ["html=no", "params=LOG_BUS:3"])
 def test_a_build_beside_itself_is_refused(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["studio", "target=vta", "model=digits", "params=LOG_BUS:3", "--beside", word]) == 1

@@ -1,6 +1,7 @@
 """The data of a timeline: columns of the program's own numbers in few bytes."""
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,24 @@ from numpy.typing import NDArray
 
 from tests.report.networks import cases
 from toolchain.graph.regions import region_calls
-from toolchain.report.timeline_data import Legend, packed, page_data, region_legend
+from toolchain.report.timeline_data import Legend, Packed, packed, page_data, region_legend
 from toolchain.timing.simulate import Timeline
 from toolchain.verify.built import program_of_build
 
 
-def unpacked(column: dict[str, str]) -> NDArray[Any]:
+def unpacked(column: Packed) -> NDArray[Any]:
     """The numbers as the page's script reads them."""
-    return np.frombuffer(base64.b64decode(column["data"]), np.dtype(column["type"]).newbyteorder("<"))
+    numbers = np.frombuffer(base64.b64decode(column["data"]), np.dtype(column["type"]).newbyteorder("<"))
+    return unpacked(column["of"])[numbers] if "of" in column else numbers
+
+
+def starts(data: Mapping[str, Any]) -> NDArray[np.float64]:
+    """Cycles, from the steps between those of each lane."""
+    lane, step = unpacked(data["columns"]["lane"]), unpacked(data["columns"]["step"]).astype(np.int64)
+    found = np.zeros(len(lane))
+    for number in range(len(data["lanes"])):
+        found[lane == number] = np.cumsum(step[lane == number]) / 1000
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +39,24 @@ def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Timeline, Legend]:
     return tested.timeline, region_legend(tested)
 
 
-@given(st.lists(st.integers(-(1 << 31), (1 << 31) - 1)))
+@given(st.lists(st.integers(-(1 << 52), 1 << 52)))
 def test_integers_come_back_from_the_least_room(values: list[int]) -> None:
     column = packed(np.array(values, np.int64))
     assert unpacked(column).tolist() == values
-    size = int(column["type"][1:])
-    assert size == 1 or any(not -(1 << (4 * size - 1)) <= value < 1 << (4 * size - 1) for value in values)
+    least = next((size for size in (1, 2, 4) if all(-(1 << (8 * size - 1)) <= value < 1 << (8 * size - 1) for value in values)), 8)
+    assert room(column) <= least * len(values)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1e9]), min_size=40))
+def test_few_distinct_numbers_take_a_byte_each(values: list[float]) -> None:
+    column = packed(np.array(values))
+    assert unpacked(column).tolist() == values
+    assert room(column) == len(values) + 8 * len(set(values))
+
+
+def room(column: Packed) -> int:
+    """Bytes."""
+    return len(base64.b64decode(column["data"])) + (room(column["of"]) if "of" in column else 0)
 
 
 def test_columns_have_an_entry_an_instruction(region: tuple[Timeline, Legend]) -> None:
@@ -41,8 +64,11 @@ def test_columns_have_an_entry_an_instruction(region: tuple[Timeline, Legend]) -
     data = page_data("t", timeline, legend)
     columns = {name: unpacked(column) for name, column in data["columns"].items()}
     assert {len(column) for column in [*columns.values(), data["text"], data["footprint"]]} == {len(timeline.program)}
-    assert columns["start"].tolist() == timeline.result.start.tolist()
-    assert (columns["start"] + columns["length"]).tolist() == timeline.result.end.tolist()
+    start = starts(data)
+    assert start.tolist() == timeline.result.start.tolist()
+    assert (start + columns["length"]).tolist() == timeline.result.end.tolist()
+    back = columns["back"].astype(np.int64)
+    assert np.where(back == 0, -1, np.arange(len(back)) - back).tolist() == timeline.result.producer.tolist()
     assert columns["waited"].tolist() == timeline.waited.tolist()
     assert [node["name"] for node in data["operations"]] == [node.name for node in legend.nodes] != []
     late = {i for i in range(len(timeline.program)) if timeline.waited[i] > 0 or timeline.contended[i] > 0 or timeline.held[i] > 0}

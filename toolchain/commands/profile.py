@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import sign
-from toolchain.spec.errors import Source, fail
-from toolchain.spec.files import read_limited, write_atomic
+from toolchain.spec.errors import fail
+from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,18 +23,18 @@ def profile(arguments: argparse.Namespace) -> None:
 
     Raises UserError E0001, E0002, E0005, E11xx for the bundle, E1128 for a profile that is none of its programs'.
     """
-    from toolchain.report.profile.beside import beside, measured_spans
-    from toolchain.report.profile.page import write_profile_page
+    from toolchain.report.profile.beside import beside, measured_spans, overlay
     from toolchain.report.profile.program import modelled_region, timed_regions
-    from toolchain.report.profile.read import MOST_BYTES, read_profile
+    from toolchain.report.profile.read import profile_file
     from toolchain.report.profile.text import profile_text
+    from toolchain.report.timeline_page import write_timeline_page
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.spec.typed_json import to_json
 
-    path, given = Path(arguments.bundle), Path(arguments.profile)
+    path = Path(arguments.bundle)
     bundle, machines = trusted_bundle(path)
     regions = timed_regions(bundle, machines)
-    found = read_profile(Source(str(given), read_limited(given, MOST_BYTES, "the profile").decode("utf-8", "replace")))
+    found = profile_file(Path(arguments.profile))
     chosen = _chosen(found, regions, arguments.region)
     if arguments.html and len(chosen) > 1:
         raise fail("E0002", "a page is of one region", hint=f"choose it with --region: {', '.join(chosen)}")
@@ -47,7 +47,8 @@ def profile(arguments: argparse.Namespace) -> None:
         tables.append(to_json(table))
         print(profile_text(table, sys.stdout.isatty(), shutil.get_terminal_size().columns), end="")
         if arguments.html:
-            write_profile_page(Path(arguments.html), f"{bundle.manifest.model} on {table.machine}, {name}, modelled and measured", modelled, spans)
+            title = f"{bundle.manifest.model} on {table.machine}, {name}, modelled and measured"
+            write_timeline_page(Path(arguments.html), title, modelled.timeline, modelled.legend, overlay(modelled, spans))
     if arguments.json:
         write_atomic(Path(arguments.json), (json.dumps(tables, indent=1) + "\n").encode())
 
@@ -56,11 +57,7 @@ def _chosen(found: "Profile", regions: "Mapping[str, RegionProgram]", only: str 
     """The regions that the profile has rows of. Raises UserError E1128 for rows of none, E0003 for another region."""
     if only is not None and only not in regions:
         raise fail("E0003", f"the bundle has no program '{only}'", hint=f"known: {', '.join(regions)}")
-    for event in found.events:
-        if event.region not in regions and (event.region or len(regions) != 1):
-            text = f"the bundle has no program '{event.region[:40]}'" if event.region else "the row does not say which region it is of"
-            raise fail("E1128", text, found.span(event), f"known: {', '.join(regions) or 'none'}")
-    chosen = {name: region for name, region in regions.items() if only in (None, name) and found.of_region(name, len(regions) == 1)}
+    chosen = {name: regions[name] for name in found.regions(regions) if only in (None, name)}
     if not chosen:
         raise fail("E1128", f"the profile has no row of '{only}'", place=found.source.path)
     return chosen

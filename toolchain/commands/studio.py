@@ -27,16 +27,19 @@ STAGES = ("summary", "infer", "verify")
 def studio(arguments: argparse.Namespace) -> None:
     """Builds and verifies where that is not up to date, writes the page of each build, or of two, and prints its path; with --serve again and again.
 
-    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one page for several builds; with --serve as `serve`.
+    Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one page for several builds, E1128 for a profile that is
+    none of the build's; with --serve as `serve`.
     """
     variables = given_of(named(arguments.variables))
     other = {**variables, **given_of(arguments.beside)} if arguments.beside else None
-    build = partial(_page_of_all, output=arguments.output, pair=other is not None)
-    make = partial(_plan, variables, other, arguments.serve or arguments.output)
+    if arguments.profile and other is not None:
+        raise fail("E0002", "--profile is of one build, and --beside shows two")
+    build = partial(_page_of_all, output=arguments.output, pair=other is not None, profile=arguments.profile)
+    make = partial(_plan, variables, other, arguments.serve or arguments.output or arguments.profile)
     if arguments.serve:
         from toolchain.commands.studio_serve import serve
 
-        serve(arguments.port, build, make)
+        serve(arguments.port, build, make, [Path(arguments.profile)] if arguments.profile else [])
     elif arguments.port:
         raise fail("E0002", "--port is for --serve")
     else:
@@ -56,13 +59,13 @@ def _plan(variables: Mapping[str, str], other: Mapping[str, str] | None, alone: 
     return replace(plan, jobs=plan.jobs + beside.jobs, steps=plan.steps + beside.steps)
 
 
-def _page_of_all(plan: "Plan", output: str | None, pair: bool) -> str:
+def _page_of_all(plan: "Plan", output: str | None, pair: bool, profile: str | None) -> str:
     """The last page. Every page is written and its path printed, of a pair that of both alone."""
     from toolchain.spec.files import write_atomic
     from toolchain.tasks.actions.paths import studio_file
 
     with sign("studio") as say:
-        made = ((job, _built_page(job, steps, say)) for job, steps in zip(plan.jobs, plan.steps, strict=True))
+        made = ((job, _built_page(job, steps, say, profile)) for job, steps in zip(plan.jobs, plan.steps, strict=True))
         page = ""
         for job, page in [(plan.jobs[0], _pair(list(made)))] if pair else made:
             path = Path(output) if output else studio_file(job).with_name(PAIR) if pair else studio_file(job)
@@ -71,13 +74,13 @@ def _page_of_all(plan: "Plan", output: str | None, pair: bool) -> str:
         return page
 
 
-def _built_page(job: "Job", steps: Mapping[str, "Step"], say: Callable[[str], None]) -> str:
+def _built_page(job: "Job", steps: Mapping[str, "Step"], say: Callable[[str], None], profile: str | None) -> str:
     from toolchain.tasks.work import fulfil
 
     for name in STAGES:
         fulfil(steps[name], say)
     say(f"drawing {job.model}")
-    return page_of(job)
+    return page_of(job, profile)
 
 
 def _pair(built: Sequence[tuple["Job", str]]) -> str:
@@ -101,11 +104,15 @@ def named(words: list[str]) -> list[str]:
     return [f"{name}={word}" for name, word in zip(PLACES, bare, strict=False)] + [word for word in words if "=" in word]
 
 
-def page_of(job: "Job") -> str:
-    """The page of a build that is verified. Raises UserError E1206 for results that are damaged."""
+def page_of(job: "Job", profile: str | None = None) -> str:
+    """The page of a build that is verified. profile: the file of times that a device measured.
+
+    Raises UserError E1206 for results that are damaged, E0001, E0005 and E1128 for the profile.
+    """
     from toolchain.accuracy.closeness import read_inference
+    from toolchain.report.profile.read import profile_file
     from toolchain.report.studio.page import studio_page
-    from toolchain.report.studio.regions import studio_regions
+    from toolchain.report.studio.regions import measured_regions, studio_regions
     from toolchain.report.summary import summarise_model
     from toolchain.tasks.actions.paths import infer_file, read_result, verdict_file
     from toolchain.tasks.actions.report import built_of
@@ -115,7 +122,8 @@ def page_of(job: "Job") -> str:
     inferred = read_result(infer_file(job), read_inference)
     verified = read_result(verdict_file(job).with_suffix(".json"), read_verified)
     summary = summarise_model(built, stages, replace(told, inferred=inferred, verified=verified))
-    return studio_page(built, summary, list(studio_regions(built, _records(job))), verified)
+    regions = list(studio_regions(built, _records(job)))
+    return studio_page(built, summary, measured_regions(regions, profile_file(Path(profile))) if profile else regions, verified)
 
 
 def _records(job: "Job") -> dict[str, Mapping[str, Any]]:

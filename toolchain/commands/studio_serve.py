@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,14 +25,16 @@ Stamps = dict[Path, tuple[int, int, int]]
 
 @dataclass
 class Watched:
-    """Files that the last builds read, and folders with all files in them; of a build that failed early those that its mistakes name too."""
+    """Files that the last builds read, and folders with all files in them; of a build that failed early those that its mistakes name too. also:
+    further files, which no stage reads."""
 
+    also: Sequence[Path] = ()
     files: set[Path] = field(default_factory=set[Path])
     folders: set[Path] = field(default_factory=set[Path])
 
     def plan(self, plan: "Plan") -> None:
         """Watches the files that the steps of a plan read, in place of those before."""
-        self.files, self.folders = set(), set()
+        self.files, self.folders = set(self.also), set()
         for job, steps in zip(plan.jobs, plan.steps, strict=True):
             self.files |= {job.path, *(target.path for target in job.targets), *([job.deployment.path] if job.deployment else [])}
             self.folders |= {target.folder for target in job.targets}
@@ -80,9 +82,9 @@ def changed(watched: Watched, before: Stamps) -> None:
     next(found for found in (watched.stamps() != before for _ in events) if found)
 
 
-def serve(port: int, build: Callable[["Plan"], str], make: Callable[[], "Plan"]) -> None:
+def serve(port: int, build: Callable[["Plan"], str], make: Callable[[], "Plan"], also: Sequence[Path] = ()) -> None:
     """Builds, serves and builds again until it is interrupted. port: 0 for a free one. build: the page of a plan's one build. make: the plan, from
-    the files as they are.
+    the files as they are. also: further files that the page is made of.
 
     Raises UserError E0002 for a port that is none, E0005 for one that is taken, E0009 without the package `watchfiles`, and a mistake at the start
     that no file can mend.
@@ -90,7 +92,7 @@ def serve(port: int, build: Callable[["Plan"], str], make: Callable[[], "Plan"])
     require_package("watching files", "watchfiles", "serve")
     if not 0 <= port <= MOST_PORT:
         raise fail("E0002", f"--port is {port}, it must be from 0 to {MOST_PORT}")
-    live, watched = Live(), Watched()
+    live, watched = Live(), Watched(also)
     with LiveServer(live, port) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

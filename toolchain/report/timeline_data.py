@@ -24,11 +24,31 @@ MOST_LISTED = 100_000
 """Instructions whose assembly and memory ranges a page has room for: some 250 bytes each."""
 
 
-def packed(values: NDArray[Any]) -> dict[str, str]:
-    """A column for the script: its type (i1, i2, i4, f4 or f8) and its little-endian numbers in base64. Integers take the least room."""
-    if values.dtype.kind != "f":
-        low, high = int(values.min(initial=0)), int(values.max(initial=0))
-        values = values.astype(next(size for size in (np.int8, np.int16, np.int32) if np.iinfo(size).min <= low and high <= np.iinfo(size).max))
+Packed = dict[str, Any]
+"""A column for the script: `type` (i1, i2, i4, f4 or f8) and its little-endian numbers in base64, `data`. With a further column `of`, the numbers are
+indices of its values."""
+
+
+def packed(values: NDArray[Any]) -> Packed:
+    """In the least room: integers by their range, and few distinct values once each, in ascending order."""
+    values = _least(values)
+    table, index = np.unique(values, return_inverse=True)
+    index = _least(index)
+    if index.nbytes + table.nbytes >= values.nbytes:
+        return _plain(values)
+    return _plain(index) | {"of": _plain(table)}
+
+
+def _least(values: NDArray[Any]) -> NDArray[Any]:
+    """Integers in the smallest type that holds them; larger ones than a script has as float64."""
+    if values.dtype.kind == "f":
+        return values
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    sizes = (np.int8, np.int16, np.int32)
+    return values.astype(next((size for size in sizes if np.iinfo(size).min <= low and high <= np.iinfo(size).max), np.float64))
+
+
+def _plain(values: NDArray[Any]) -> Packed:
     little = values.astype(values.dtype.newbyteorder("<"))
     return {"type": f"{values.dtype.kind}{values.dtype.itemsize}", "data": base64.b64encode(little.tobytes()).decode()}
 
@@ -73,7 +93,12 @@ def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int =
     labels, label = _numbered(legend.label or [""] * len(program))
     owner = np.asarray(legend.owner if len(legend.owner) else [-1] * len(program), np.int64)
     lane = np.concatenate([lane, len(lanes) + lane[drawn.index]])
-    columns = {"lane": packed(lane), "label": packed(_twice(np.asarray(label, np.int64), drawn)), "operation": packed(_twice(owner, drawn))}
+    columns = {
+        "lane": packed(lane),
+        "step": packed(_steps(timeline, lane, drawn)),
+        "label": packed(_twice(np.asarray(label, np.int64), drawn)),
+        "operation": packed(_twice(owner, drawn)),
+    }
     named = [_lane(timeline, int(number)) for number in lanes]
     return {
         "title": title, "machine": machine.name, "khz": machine.timing.clock_khz,
@@ -96,10 +121,19 @@ def _placed(lanes: Sequence[tuple[str, str]], where: str) -> list[tuple[str, str
     return [(f"{place} {where}".strip(), name, where) for place, name in lanes]
 
 
-def _columns(timeline: Timeline, drawn: Overlay) -> Iterator[tuple[str, dict[str, str]]]:
-    """Starts in cycles as float64; lengths and waiting, which are short, as float32."""
+def _steps(timeline: Timeline, lane: Ints, drawn: Overlay) -> Ints:
+    """Thousandths of a cycle from the start of the instruction before in the same lane, from 0 for the first: few distinct numbers, unlike starts."""
+    start = np.rint(np.concatenate([timeline.result.start, drawn.start]) * 10**DIGITS).astype(np.int64)
+    order = np.argsort(lane, kind="stable")
+    first = np.append(True, lane[order][1:] != lane[order][:-1])[: len(lane)]
+    steps = np.empty_like(start)
+    steps[order] = np.where(first, start[order], np.diff(start[order], prepend=0))
+    return steps
+
+
+def _columns(timeline: Timeline, drawn: Overlay) -> Iterator[tuple[str, Packed]]:
+    """Cycles as float32, which lengths and waiting are short enough for. back: to the instruction that it waited for, 0 for none."""
     program, result, none = timeline.program, timeline.result, np.zeros(len(drawn.index))
-    yield "start", packed(np.round(np.concatenate([result.start, drawn.start]), DIGITS))
     for name, column in (
         ("length", np.concatenate([result.end - result.start, drawn.end - drawn.start])),
         ("held", np.concatenate([timeline.held, none])),
@@ -107,7 +141,8 @@ def _columns(timeline: Timeline, drawn: Overlay) -> Iterator[tuple[str, dict[str
     ):
         yield name, packed(np.round(column, DIGITS).astype(np.float32))
     yield "kind", packed(_twice(program.kind, drawn))
-    yield "producer", packed(np.concatenate([result.producer, np.full(len(drawn.index), -1)]))
+    back = np.where(result.producer < 0, 0, np.arange(len(program)) - result.producer)
+    yield "back", packed(np.concatenate([back, np.zeros(len(drawn.index), np.int64)]))
 
 
 def _listing(timeline: Timeline, drawn: Overlay) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from toolchain.report.studio.regions import StudioRegion, group_text, regions_data, slots_text, tile_text
+from toolchain.report.profile.read import read_profile
+from toolchain.report.studio.regions import StudioRegion, group_text, measured_regions, regions_data, slots_text, tile_text
 from toolchain.schedule.form.schedule import Cut, Group, ScheduledOperation, Share
+from toolchain.spec.errors import Source, UserError
 
 
 def test_each_region_has_its_schedule_and_its_search(regions: list[StudioRegion]) -> None:
@@ -16,6 +18,23 @@ def test_bytes_are_those_of_the_program(regions: list[StudioRegion]) -> None:
     for region, data in zip(regions, regions_data(regions), strict=True):
         assert bytes.fromhex("".join(data["hex"])) == b"".join(region.tested.program.streams)
         assert len(data["text"]) == len(region.tested.program)
+
+
+def test_a_profile_is_laid_over_its_region(regions: list[StudioRegion]) -> None:
+    profile = read_profile(Source("p.csv", "region,instruction,start_cycles,end_cycles,stalls\nregion1,0,500,600,7\nregion1,1,600,900,8\n"))
+    first, second = measured_regions(regions, profile)
+    assert first is regions[0]
+    assert second.table
+    assert [operation.counters for operation in second.table.operations] == [(15.0,)]
+    plain, measured = regions_data(regions)[1], regions_data([first, second])[1]
+    assert [lane[2] for lane in measured["lanes"]].count("measured") == len(plain["lanes"])
+    assert measured["hex"] == plain["hex"] + plain["hex"][:2]
+    assert measured["maps"] == plain["maps"]
+
+
+def test_a_profile_of_another_build_is_refused(regions: list[StudioRegion]) -> None:
+    with pytest.raises(UserError, match=r"E1128 the bundle has no program .region9.; known: region0, region1"):
+        measured_regions(regions, read_profile(Source("p.csv", "region,instruction,start_ns\nregion9,0,5\n")))
 
 
 def test_listings_are_left_out_where_there_is_no_room(regions: list[StudioRegion], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Measured times beside modelled ones: by operation, and where the difference between the two grows."""
+"""Measured times beside modelled ones: by operation, where the difference between the two grows, and as lanes of a timeline."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 from toolchain.isa.program import Ints
 from toolchain.report.profile.program import ModelledRegion
 from toolchain.report.profile.read import Event, Profile
+from toolchain.report.timeline_data import Overlay
 from toolchain.spec.errors import fail, nearest
 from toolchain.timing.timeline import Times
 
@@ -169,3 +170,19 @@ def _deviations(measured: Measured, region: ModelledRegion, start: Times) -> Ite
             name = f"#{number} {kind}"
             unit = program.machine.units[int(program.unit[number])].name
             yield Deviation(name, region.operations[owner] if owner >= 0 else "", unit, *times)
+
+
+def overlay(region: ModelledRegion, measured: Measured) -> Overlay:
+    """An instruction whose end was not measured is drawn as long as in the model; an operation is drawn by its instructions, moved and stretched
+    evenly between its own ends."""
+    result = region.timeline.result
+    if not measured.whole:
+        length = (result.end - result.start)[measured.index]
+        return Overlay(measured.index, measured.start, np.where(np.isnan(measured.end), measured.start + length, measured.end))
+    parts = list[tuple[Ints, Times, Times]]()
+    for number, start, end in zip(measured.index.tolist(), measured.start, measured.end, strict=True):
+        mine = np.flatnonzero(region.owner == number)
+        first, last = result.start[mine].min(initial=np.inf), result.end[mine].max(initial=-np.inf)
+        stretch = 1.0 if np.isnan(end) or last <= first else (end - start) / (last - first)
+        parts.append((mine, start + (result.start[mine] - first) * stretch, start + (result.end[mine] - first) * stretch))
+    return Overlay(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -4,10 +4,12 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from toolchain.spec.errors import Source, Span, UserError, fail, nearest
+from toolchain.spec.files import read_limited
 
 MOST_BYTES = 1 << 28
 MOST_ROWS = 1 << 22
@@ -54,6 +56,19 @@ class Profile:
     def of_region(self, name: str, only: bool) -> tuple[Event, ...]:
         """only: whether the bundle has no other region, so that rows need not name it."""
         return tuple(event for event in self.events if event.region == name or (only and not event.region))
+
+    def regions(self, known: Collection[str]) -> tuple[str, ...]:
+        """Those of the `known` programs that were timed, in their order. Raises UserError E1128 for a row of another one."""
+        for event in self.events:
+            if event.region not in known and (event.region or len(known) != 1):
+                text = f"the bundle has no program '{event.region[:QUOTED]}'" if event.region else "the row does not say which region it is of"
+                raise fail("E1128", text, self.span(event), f"known: {', '.join(known) or 'none'}")
+        return tuple(name for name in known if self.of_region(name, len(known) == 1))
+
+
+def profile_file(path: Path) -> Profile:
+    """Raises UserError E0001, E0005, E1128."""
+    return read_profile(Source(str(path), read_limited(path, MOST_BYTES, "the profile").decode("utf-8", "replace")))
 
 
 def read_profile(source: Source) -> Profile:

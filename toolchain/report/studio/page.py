@@ -6,6 +6,7 @@ from typing import Any
 
 from toolchain.report.explain_text import ms_text
 from toolchain.report.html import html_environment
+from toolchain.report.profile.text import headline
 from toolchain.report.region_use import OperationUse
 from toolchain.report.studio.graph_picture import TALL, WIDE, GraphPicture, Key, graph_picture
 from toolchain.report.studio.machine_picture import TALL as BLOCK_TALL
@@ -38,7 +39,7 @@ class MachineView:
 def studio_page(built: Built, summary: Summary, regions: Sequence[StudioRegion], verified: Verified) -> str:
     """Ends in one line feed. summary: with the results of inference and verification. The same build gives the same bytes."""
     environment = html_environment()
-    filters: dict[str, Callable[..., str]] = {"ms": ms_text, "scaled": scaled, "counted": counted, "short": _short}
+    filters: dict[str, Callable[..., str]] = {"ms": ms_text, "headline": headline, "scaled": scaled, "counted": counted, "short": _short}
     environment.filters.update(filters | {"group": group_text, "tile": tile_text, "slots": slots_text})
     graph = graph_picture(built.floating, summary.placement)
     data = {"regions": regions_data(regions), "operations": _operations(graph, summary, regions)}
@@ -85,11 +86,14 @@ def _operations(graph: GraphPicture, summary: Summary, regions: Sequence[StudioR
     uses = {(region.region, use.operation): use for region in summary.regions for use in region.operations}
     costs = {row.name: row for row in summary.costs.rows}
     scheduled = dict(_scheduled(regions))
+    measured = {(region.name, times.operation): times for region in regions if region.table for times in region.table.operations}
     index = {(region.name, bound.operation.name): number for region in regions for number, bound in enumerate(region.tested.region.operations)}
     found: dict[str, dict[str, Any]] = {}
     for box in graph.boxes:
         facts = {"computes": box.computes, "result": box.shape, "nodes": ", ".join(box.nodes), "on the host because": box.reason}
         facts |= scheduled.get(box.key, dict[str, str]()) | (_use_facts(uses[box.key]) if box.key in uses else dict[str, str]())
+        if times := measured.get(box.key):
+            facts["measured"] = f"{times.measured:,.0f} cycles, {times.modelled:,.0f} by the model; starts {times.later:+,.0f} cycles from it"
         if not box.key[0] and box.nodes[0] in costs:
             facts["time"] = f"{ms_text(costs[box.nodes[0]].ms)} ms on the host"
         place = {"region": box.key[0], "index": index.get(box.key, -1), "name": box.key[1]}

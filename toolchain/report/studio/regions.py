@@ -1,12 +1,15 @@
 """The regions of a build with their programs, timed: the base of everything that the page shows of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.graph.regions import region_calls
+from toolchain.report.profile.beside import Beside, beside, measured_spans, overlay
+from toolchain.report.profile.program import ModelledRegion
+from toolchain.report.profile.read import Profile
 from toolchain.report.studio.memory_map import map_data, memory_maps
-from toolchain.report.timeline_data import page_data, region_legend
+from toolchain.report.timeline_data import Overlay, page_data, region_legend
 from toolchain.schedule.form.schedule import Group, Schedule, ScheduledOperation
 from toolchain.timing.simulate import Timeline
 from toolchain.verify.built import Built, ProgramUnderTest, bundled_schedule, program_of_build
@@ -18,12 +21,14 @@ MOST_LISTED = 40_000
 @dataclass(frozen=True)
 class StudioRegion:
     """schedule: as the program follows it. search: what was tried, name and cycles of each candidate, None for one that was refused; `taken` is the
-    one that the schedule is of, empty where there was no search."""
+    one that the schedule is of, empty where there was no search. lanes, table: as a device ran it, None where it was not measured."""
 
     tested: ProgramUnderTest
     schedule: Schedule
     search: tuple[tuple[str, float | None], ...] = ()
     taken: str = ""
+    lanes: Overlay | None = None
+    table: Beside | None = None
 
     @property
     def name(self) -> str:
@@ -45,24 +50,38 @@ def studio_regions(built: Built, records: Mapping[str, Mapping[str, Any]]) -> It
         yield StudioRegion(tested, schedule, tried, str(record.get("taken", "")))
 
 
+def measured_regions(regions: Sequence[StudioRegion], profile: Profile) -> list[StudioRegion]:
+    """The regions, those that the profile has rows of with them. Raises UserError E1128 for a row of no instruction or operation of theirs."""
+    timed = profile.regions([region.name for region in regions])
+    return [_measured(region, profile, len(regions) == 1) if region.name in timed else region for region in regions]
+
+
+def _measured(region: StudioRegion, profile: Profile, only: bool) -> StudioRegion:
+    names = tuple(bound.operation.name for bound in region.tested.region.operations)
+    modelled = ModelledRegion(region.name, region.timeline, names, region.tested.owner, region_legend(region.tested))
+    spans = measured_spans(profile, profile.of_region(region.name, only), modelled)
+    return replace(region, lanes=overlay(modelled, spans), table=beside(profile, spans, modelled))
+
+
 def regions_data(regions: Sequence[StudioRegion]) -> list[dict[str, Any]]:
     """Each region for the page's script: its timeline, its memories over time, the bytes of each instruction."""
     room, found = MOST_LISTED, list[dict[str, Any]]()
     for region in regions:
         size = len(region.timeline.program)
         listed, room = size <= room, room - size
-        data = page_data(region.name, region.timeline, region_legend(region.tested), MOST_LISTED if listed else -1)
+        data = page_data(region.name, region.timeline, region_legend(region.tested), MOST_LISTED if listed else -1, region.lanes)
         data["maps"] = [map_data(each) for each in memory_maps(region.tested)]
-        found.append(data | ({"hex": _hex(region.timeline)} if listed else {}))
+        found.append(data | ({"hex": _hex(region)} if listed else {}))
     return found
 
 
-def _hex(timeline: Timeline) -> list[str]:
-    """The bytes of each instruction, as they stand in the program."""
-    program = timeline.program
+def _hex(region: StudioRegion) -> list[str]:
+    """The bytes of each instruction, as they stand in the program; those that were measured again."""
+    program = region.timeline.program
     sizes = [instruction.bytes for instruction in program.machine.instructions]
     rows = zip(program.stream.tolist(), program.offset.tolist(), program.kind.tolist(), strict=True)
-    return [program.streams[stream][offset : offset + sizes[kind]].hex() for stream, offset, kind in rows]
+    found = [program.streams[stream][offset : offset + sizes[kind]].hex() for stream, offset, kind in rows]
+    return found + [found[index] for index in (region.lanes.index.tolist() if region.lanes else ())]
 
 
 def group_text(group: Group) -> str:

@@ -27,7 +27,7 @@ function tellSelection(operation, region, timeline) {
 /** The listing of an operation, its first lines; a click shows the instruction in the timeline. */
 function tellInstructions(operation, region, timeline, place) {
   const own = [];
-  timeline.column.operation.forEach((number, i) => { if (number === operation.index) own.push(i); });
+  timeline.column.operation.forEach((number, i) => { if (number === operation.index && !timeline.measuredAt(i)) own.push(i); });
   element("p", `${own.length} instructions${own.length > LINES ? `, the first ${LINES}` : ""}${region.text ? "" : "; this page has no room for their listing, build/.../bundle has it"}`, place);
   const listing = element("pre", "", place);
   for (const i of own.slice(0, LINES)) {

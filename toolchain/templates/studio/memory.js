@@ -35,13 +35,17 @@ function drawMap({ columns, high, canvas }, { from, to }, marked, colour) {
   canvas.width = Math.max(Math.round(width * ratio), 1);
   canvas.height = Math.max(Math.round(tall * ratio), 1);
   context.scale(ratio, ratio);
-  const across = width / (to - from), up = tall / high;
+  const across = width / (to - from), up = tall / high, filled = new Int32Array(Math.ceil(tall) + 1).fill(-1);
+  let style = NaN;
   for (let at = 0; at < columns.begin.length && columns.begin[at] < to; at++) {
     if (columns.stop[at] <= from) continue;
     const x = Math.max((columns.begin[at] - from) * across, 0), right = Math.min((columns.stop[at] - from) * across, width);
+    const row = Math.max(Math.floor(tall - columns.high[at] * up), 0), pixel = Math.floor(x) * 4096 + ((columns.operation[at] + 1) & 4095);
+    if (right - x < 1 && filled[row] === pixel) continue;  // another one of its operation stands in this pixel
+    filled[row] = pixel;
     const height = Math.max((columns.high[at] - columns.low[at]) * up, 0.7);
     context.globalAlpha = marked >= 0 && columns.operation[at] !== marked ? 0.15 : 0.85;
-    context.fillStyle = colour(columns.operation[at]);
+    if (style !== columns.operation[at]) context.fillStyle = colour((style = columns.operation[at]));
     context.fillRect(x, tall - columns.high[at] * up, Math.max(right - x, 0.7), Math.max(height - 0.3, 0.7));
   }
 }

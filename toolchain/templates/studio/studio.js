@@ -1,7 +1,7 @@
 // ---- the page: opens a region's timeline and maps, and joins all parts by the selection
 
 const { regions, operations } = JSON.parse(document.getElementById("data").textContent);
-let shown = -1, timeline = null, maps = null;
+let shown = -1, timeline = null, maps = null, waiting = false;
 
 const linkAt = (number) => Object.keys(operations).find((link) => operations[link].region === regions[shown].title && operations[link].index === number) ?? "";
 const marked = () => (operations[selection.link]?.region === regions[shown]?.title ? operations[selection.link]?.index ?? -1 : -1);
@@ -13,7 +13,11 @@ function openRegion(number) {
   timeline = startTimeline(regions[number], {
     mark: (operation) => select(operation < 0 ? "" : linkAt(operation)),
     choose: (i) => select(linkAt(timeline.column.operation[i])),
-    look: () => requestAnimationFrame(() => maps?.draw(marked())),
+    look: () => {
+      if (!waiting) requestAnimationFrame(() => { waiting = false; maps?.draw(marked()); });
+      waiting = true;
+    },
+    draw: () => maps?.draw(marked()),
   });
   maps = startMaps(regions[number], timeline, (operation) => select(linkAt(operation)));
   maps.draw(marked());

@@ -2,16 +2,22 @@
 
   const TYPES = { i1: Int8Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
 
-  /** A column of the file: little-endian numbers in base64. */
-  function unpack({ type, data: text }) {
+  /** A column of the file: little-endian numbers in base64; with `of` they are indices of its values. */
+  function unpack({ type, data: text, of }) {
     const letters = atob(text), bytes = new Uint8Array(letters.length);
     for (let at = 0; at < letters.length; at++) bytes[at] = letters.charCodeAt(at);
-    return new TYPES[type](bytes.buffer);
+    const numbers = new TYPES[type](bytes.buffer);
+    if (!of) return numbers;
+    const table = unpack(of), values = new table.constructor(numbers.length);
+    for (let at = 0; at < numbers.length; at++) values[at] = table[numbers[at]];
+    return values;
   }
 
   const column = Object.fromEntries(Object.entries(data.columns).map(([name, packed]) => [name, unpack(packed)]));
-  const start = column.start, count = start.length, total = Math.max(data.cycles, 1);
-  const end = Float64Array.from(column.length, (length, i) => start[i] + length), LANE = 24, BAR = 16, ROOM = 44, ROW = 20;
+  const count = column.step.length, total = Math.max(data.cycles, 1), last = new Float64Array(data.lanes.length);
+  const start = new Float64Array(count), end = new Float64Array(count);
+  for (let i = 0; i < count; i++) { start[i] = (last[column.lane[i]] += column.step[i]) / 1000; end[i] = start[i] + column.length[i]; }
+  const causeOf = (i) => (column.back[i] ? i - column.back[i] : -1), LANE = 24, BAR = 16, ROOM = 44, ROW = 20;
   const byId = (id) => document.getElementById(id);
   const textOf = (i) => (data.text ? data.text[i] : ""), footprintOf = (i) => (data.footprint ? data.footprint[i] : "");
   const view = { from: 0, to: total };
@@ -26,7 +32,7 @@
     lane.before = new Float64Array(lane.items.length + 1);
     for (let at = 0; at < lane.items.length; at++) lane.before[at + 1] = lane.before[at] + lane.end[at] - lane.start[at];
   }
-  for (const room of data.memories) { room.cycles = unpack(room.cycles); room.bytes = unpack(room.bytes); }
+  for (const room of data.memories) { room.cycles = unpack(room.cycles); room.levels = mostLevels(unpack(room.bytes)); room.bytes = room.levels[0]; }
 
   /** The first index whose value is above `limit`, from `low` on; values ascend. */
   function above(values, limit, low = 0) {
@@ -36,6 +42,30 @@
       if (values[middle] > limit) high = middle; else low = middle + 1;
     }
     return low;
+  }
+
+  /** The values, the most of each 16 of them, the most of each 16 of those, and so on. */
+  function mostLevels(values) {
+    const levels = [values];
+    for (let below = values; below.length > 16; levels.push(below)) {
+      const from = below;
+      below = new Float64Array(Math.ceil(from.length / 16));
+      for (let at = 0; at < from.length; at++) below[at >> 4] = Math.max(below[at >> 4], from[at]);
+    }
+    return levels;
+  }
+
+  /** The most of the values from `low` up to, not including, `high`. */
+  function mostOf(levels, low, high) {
+    let most = 0;
+    for (let step = 0; low < high; step++) {
+      const level = levels[step], last = step === levels.length - 1;
+      while (low < high && (last || low % 16)) most = Math.max(most, level[low++]);
+      while (low < high && high % 16) most = Math.max(most, level[--high]);
+      low /= 16;
+      high /= 16;
+    }
+    return most;
   }
 
   /** Busy cycles of a lane from cycle 0 to `time`. */

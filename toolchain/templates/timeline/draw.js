@@ -96,17 +96,17 @@
     context.fillStyle = ink("bad");
     for (const i of matches) {
       const x = (start[i] - view.from) * pixels;
-      if (x >= 0 && x <= width) context.fillRect(x, rowOf(lanes[column.lane[i]]).row * LANE, 1.5, 4);
+      if (x >= 0 && x <= width) context.fillRect(x, lanes[column.lane[i]].at.row * LANE, 1.5, 4);
     }
   }
 
   /** The instruction that was clicked, and a line from the one that it waited for. */
   function drawChosen(context, pixels) {
-    const at = (time) => (time - view.from) * pixels, row = (i) => rowOf(lanes[column.lane[i]]).row, middle = (i) => row(i) * LANE + LANE / 2;
+    const at = (time) => (time - view.from) * pixels, row = (i) => lanes[column.lane[i]].at.row, middle = (i) => row(i) * LANE + LANE / 2;
     context.strokeStyle = ink("ink");
     context.lineWidth = 1.5;
     context.strokeRect(at(start[chosen]), row(chosen) * LANE + 2, Math.max((end[chosen] - start[chosen]) * pixels, 2), LANE - 4);
-    const cause = column.producer[chosen];
+    const cause = causeOf(chosen);
     if (cause < 0) return;
     context.beginPath();
     context.moveTo(at(end[cause]), middle(cause));
@@ -125,9 +125,7 @@
       let at = Math.max(above(room.cycles, view.from) - 1, 0);
       while (at < room.cycles.length && room.cycles[at] < view.to) {
         const x = Math.max((room.cycles[at] - view.from) * pixels, 0), pixel = view.from + (Math.floor(x) + 1) / pixels;
-        let most = room.bytes[at], next = at + 1;
-        while (next < room.cycles.length && room.cycles[next] < pixel) most = Math.max(most, room.bytes[next++]);
-        const until = next < room.cycles.length ? (room.cycles[next] - view.from) * pixels : (total - view.from) * pixels;
+        const next = Math.max(at + 1, above(room.cycles, pixel, at)), most = mostOf(room.levels, at, next), until = next < room.cycles.length ? (room.cycles[next] - view.from) * pixels : (total - view.from) * pixels;
         const tall = (most / room.capacity) * high;
         context.fillRect(x, bottom - tall, Math.min(until, width) - x + 0.5, tall);  // half a pixel more closes the seam
         at = next;
@@ -147,10 +145,9 @@
     context.fillStyle = ink("soft");
     context.font = "11px system-ui, sans-serif";
     for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
-      const x = (time - view.from) * scale();
+      const x = (time - view.from) * scale(), text = `${numeral(time)} · ${duration(time)}`;
       context.fillRect(x, 15, 1, 7);
-      const text = `${numeral(time)} · ${ms(time)}`, room = width - context.measureText(text).width;
-      context.fillText(text, Math.min(x + 3, room), 12);
+      if (x + 3 + context.measureText(text).width <= width) context.fillText(text, x + 3, 12);  // the last one may have no room
     }
   }
 

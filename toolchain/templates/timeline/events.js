@@ -39,7 +39,7 @@
     const keys = {
       ArrowLeft: () => look(view.from - span / 4, view.to - span / 4), ArrowRight: () => look(view.from + span / 4, view.to + span / 4),
       "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), f: () => look(0, total),
-      c: () => { if (chosen >= 0 && column.producer[chosen] >= 0) choose(column.producer[chosen], true); },
+      c: () => { if (chosen >= 0 && causeOf(chosen) >= 0) choose(causeOf(chosen), true); },
       "/": () => byId("search").focus(), Escape: () => { choose(-1, false); mark(-1, false); setRange(0, 0); },
     };
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); }

@@ -26,17 +26,14 @@
         ...(place.folded ? [] : place.lanes.map((lane) => ({ name: lane.name, lanes: [lane], parts: [[lane]] }))),
       ])),
     ]);
-  }
-
-  /** The row of a lane, that of its place or group where it is folded; and its part of the row's height. */
-  function rowOf(lane) {
-    const row = rows.findIndex((each) => each.lanes.includes(lane)), { parts } = rows[row];
-    return { row, part: parts.findIndex((part) => part.includes(lane)), parts: parts.length };
+    rows.forEach((row, number) => row.lanes.length && row.parts.forEach((part, at) => {
+      for (const lane of part) lane.at = { row: number, part: at, parts: row.parts.length };  // where it is folded, the row of its place or group
+    }));
   }
 
   /** Top and height of a lane's bars on the canvas. */
   function bandOf(lane) {
-    const { row, part, parts } = rowOf(lane), room = parts > 1 ? LANE - 4 : BAR;
+    const { row, part, parts } = lane.at, room = parts > 1 ? LANE - 4 : BAR;
     return { top: row * LANE + (LANE - room) / 2 + (part * room) / parts, high: Math.max(room / parts - (parts > 1 ? 0.5 : 0), 1) };
   }
 

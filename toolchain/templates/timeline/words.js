@@ -3,6 +3,13 @@
   const numeral = (value) => (Math.round(value * 10) / 10).toLocaleString("en-US");
   const ms = (cycles) => `${(cycles / data.khz).toPrecision(4)} ms`;
 
+  /** For a reader's eye: the unit follows the size. */
+  function duration(cycles) {
+    const us = (cycles / data.khz) * 1000;
+    const [value, unit] = us === 0 || us >= 1000 ? [us / 1000, "ms"] : us >= 1 ? [us, "µs"] : [us * 1000, "ns"];
+    return `${Number(value.toPrecision(5)).toLocaleString("en-US", { maximumFractionDigits: 6 })} ${unit}`;
+  }
+
   /** Utilisation and occupancy of the part that is seen. */
   function tellWindow() {
     const span = view.to - view.from;
@@ -12,8 +19,7 @@
       byId("lanes").children[number].lastChild.textContent = row.lanes.length ? `${((100 * busy) / span / row.lanes.length).toFixed(1)} %` : "";
     });
     data.memories.forEach((room, row) => {
-      let most = 0;
-      for (let at = Math.max(above(room.cycles, view.from) - 1, 0); at < room.cycles.length && room.cycles[at] < view.to; at++) most = Math.max(most, room.bytes[at]);
+      const most = mostOf(room.levels, Math.max(above(room.cycles, view.from) - 1, 0), above(room.cycles, view.to));
       byId("rooms").children[row].lastChild.textContent = `${((100 * most) / room.capacity).toFixed(1)} %`;
     });
     spans.forEach((each, number) => {
