@@ -80,7 +80,7 @@ MISTAKES = [
     ("add: {of: [image, later]}", "23 E0802 nothing before here is named 'later'"),
     ("conv: {out: 3, kernel: 13}", "5 E0803 the window 13x13 is larger than the padded image 12x10"),
     ("conv: {out: 6, groups: 3}", "5 E0803 4 channels in and 6 out cannot be divided into 3 groups"),
-    ("dense: {out: 3}", "5 E0803 a dense layer takes a vector, not 1x4x12x10; put 'flatten' before it"),
+    ("dense: {out: 3}", "5 E0803 a dense layer takes a vector or a sequence, not 1x4x12x10; put 'flatten' before it"),
     ("add: {of: [[], [conv: {out: 3}]]}", "5 E0803 cannot add tensors of different shapes: 1x4x12x10, 1x3x12x10"),
     ("concat: {of: [[], [maxpool]]}", "5 E0803 these differ in more than channels: 1x4x12x10, 1x4x11x9"),
     ("upsample: {factor: 100000}", "5 E0803 the result 1x4x1200000x1000000 has more than 2147483648 elements"),
@@ -98,7 +98,7 @@ MISTAKES = [
     ("conv: {out: 3 +}", "17 E0120 cannot read the expression '3 +'"),
     ("conv: {out: 3, krenel: 3}", "20 E0108 unknown key 'krenel' in layers.0.conv; did you mean 'kernel'?"),
     ("conv: {kernel: 3}", "5 E0109 missing key 'out' in layers.0.conv"),
-    ("conv: {out: 3, act: gelu}", "25 E0116 'gelu' is not one of 'none', 'relu', 'relu6', 'leaky'; did you mean 'relu'?"),
+    ("conv: {out: 3, act: gulu}", "25 E0116 'gulu' is not one of 'none', 'relu', 'relu6', 'leaky', 'gelu', 'tanh', 'sigmoid'; did you mean 'gelu'?"),
     ("conv: {out: 3, pad: [1, 2, 3]}", "25 E0116 a pad is one number, [height, width], [top, left, bottom, right], 'half' or 'same'"),
     ("{relu: , norm: }", "5 E0116 a layer is a word such as 'relu', or one key with its arguments such as 'conv: {out: 64}'; mind the indentation"),
 ]

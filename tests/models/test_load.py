@@ -61,7 +61,7 @@ def test_folders_named_in_the_environment_come_first(tmp_path: Path, monkeypatch
     ("name", "message"),
     [
         ("resnet5O", "E0001 unknown model 'resnet5O'; did you mean 'resnet50'?"),
-        ("qqqq", "E0001 unknown model 'qqqq'; known: darknet53, "),
+        ("qqqq", "E0001 unknown model 'qqqq'; known: bert_128, "),
         ("no/such.yaml", "E0001 there is no model file 'no/such.yaml'"),
         ("such.onnx", "E0001 there is no model file 'such.onnx'"),
     ],

@@ -19,10 +19,11 @@ import numpy as np
 import onnx
 
 from toolchain.models import exact_ops
-from toolchain.models.exact_ops import Taps, attribute, bell, key_of, signed_bytes, taps_of
+from toolchain.models.exact_ops import Taps, attribute, bell, dyadic, key_of, rounded, signed_bytes, taps_of
 from toolchain.models.functions import DOMAIN
 from toolchain.models.model import Layered, Light, Model, Stored
 from toolchain.models.samples import seeded_samples
+from toolchain.models.sequence_weights import Parameter, sequence_parameters
 from toolchain.models.shape_graph import ShapeGraph
 from toolchain.spec.arrays import Floats, Reals
 from toolchain.spec.errors import fail
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from toolchain.models.shape_graph import ShapeGraph
 
 
-Parameter = tuple[str, Floats]
 _Steps = Generator[Parameter, None, Floats]
+WHOLE = int(onnx.TensorProto.INT64)
 _PICTURES = 2
-_GRID = float(1 << 12)
-_SCALE_STEPS = 256
 _LEAST_VARIANCE = 1 / 256
+SEQUENTIAL = ("MatMul", "LayerNormalization", "Concat", "Add")
+"""Operators whose parameters are those of sequences."""
 _ONE_PLACE = Taps((1, 1), (1, 1), (0, 0, 0, 0), (1, 1), (1, 1))
 
 
@@ -49,7 +50,7 @@ def seeded(bare: ShapeGraph, seed: int) -> Iterator[Parameter]:
 
 
 class _Walk:
-    """tensors: intermediate results of the pictures, kept until their last reader."""
+    """tensors: intermediate results of the pictures, kept until their last reader. Results of sequences' operators have none."""
 
     def __init__(self, bare: ShapeGraph, seed: int) -> None:
         self._graph = bare
@@ -57,6 +58,7 @@ class _Walk:
         inputs = {value.name: bare.shapes[value.name] for value in bare.proto.graph.input}
         self._tensors = {name: seeded_samples(name, shape, _PICTURES, "probe") for name, shape in inputs.items()}
         self._aliases: dict[str, str] = {}
+        self._constants = {constant.name for constant in bare.proto.graph.initializer}
         self._last_use = {name: number for number, node in enumerate(bare.proto.graph.node) for name in node.input}
 
     def visit(self, number: int, node: onnx.NodeProto) -> Iterator[Parameter]:
@@ -67,6 +69,8 @@ class _Walk:
                 self._tensors[name] = self._called(node)
             case "Unsqueeze" | "Reshape" if node.input[0] in self._graph.parameters:
                 self._aliases[name] = node.input[0]
+            case _ if self._sequential(node):
+                yield from sequence_parameters(node, self._graph.parameters, self._seed)
             case "Conv" | "Gemm":
                 self._tensors[name] = yield from self._weighted(node)
             case "BatchNormalization":
@@ -79,6 +83,14 @@ class _Walk:
         for used in chain(node.input, node.output):
             if self._last_use.get(used, number) <= number:
                 self._tensors.pop(used, None)
+
+    def _sequential(self, node: onnx.NodeProto) -> bool:
+        """Whether its parameters are those of sequences, or what it takes has no pictures."""
+        own = self._graph.parameters.keys() | self._aliases
+        given = [name for name in node.input if name and name not in own and name not in self._constants]
+        if any(name not in self._tensors for name in given):
+            return True
+        return node.op_type == "Gather" or (node.op_type in SEQUENTIAL and not own.isdisjoint(node.input) and node.input[1] not in self._aliases)
 
     def _called(self, node: onnx.NodeProto) -> Floats:
         """Made-up pictures, but parts of an image with as many channels are that image, enlarged or reduced."""
@@ -102,13 +114,13 @@ class _Walk:
         y = exact_ops.convolve(coarse, exact_ops.coarse_weights(whole), int(attribute(node, "group", 1)), taps)
         mean, variance = exact_ops.channel_moments(y)
         step = unit * (1 << exact_ops.WEIGHT_SHIFT)
-        scale = _dyadic(1 / (math.sqrt(float(np.rint(variance).sum()) / len(variance) + 1) * step))
+        scale = dyadic(1 / (math.sqrt(float(np.rint(variance).sum()) / len(variance) + 1) * step))
         weights = np.multiply(whole, np.float32(scale), dtype=np.float32).reshape(rows)
         yield name, (weights.T if turned else weights).reshape(self._graph.parameters[name])
         y = (y * np.float32(step * scale)).reshape(len(x), *self._graph.shapes[node.output[0]][1:])
         if len(node.input) < 3:
             return y
-        bias = _rounded(self._around(node.input[2], 0, 0.25, len(mean)) - mean * (step * scale))
+        bias = rounded(self._around(node.input[2], 0, 0.25, len(mean)) - mean * (step * scale))
         yield node.input[2], bias
         return y + _along_channels(bias, y)
 
@@ -125,7 +137,7 @@ class _Walk:
             mean + self._around(names[2], 0, 0.125, channels) * np.sqrt(variance),
             variance * self._around(names[3], 1, 0.25, channels),
         )
-        scale, offset, centre, spread = map(_rounded, values)
+        scale, offset, centre, spread = map(rounded, values)
         yield from zip(names, (scale, offset, centre, spread), strict=True)
         factor = np.divide(scale, np.sqrt(spread), dtype=np.float32)
         return (x - _along_channels(centre, x)) * _along_channels(factor, x) + _along_channels(offset, x)
@@ -133,7 +145,7 @@ class _Walk:
     def _by_channel(self, node: onnx.NodeProto) -> _Steps:
         """A product or sum with one parameter per channel, as old models spell the second half of a batch norm."""
         x, name = self._tensors[node.input[0]], self._aliases[node.input[1]]
-        value = _rounded(self._around(name, int(node.op_type == "Mul"), 0.25, x.shape[1]))
+        value = rounded(self._around(name, int(node.op_type == "Mul"), 0.25, x.shape[1]))
         yield name, value
         other = _along_channels(value, x)
         return x * other if node.op_type == "Mul" else x + other
@@ -141,17 +153,6 @@ class _Walk:
     def _around(self, name: str, centre: float, reach: float, count: int) -> Reals:
         """Values spread evenly over centre - reach to centre + reach."""
         return centre + signed_bytes(key_of(self._seed, name), count).astype(np.float64) * (reach / 128)
-
-
-def _dyadic(value: float) -> float:
-    """Rounded to eight significant bits, so that products with small whole numbers are exact in float32."""
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(round(mantissa * _SCALE_STEPS) / _SCALE_STEPS, exponent)
-
-
-def _rounded(values: Reals) -> Floats:
-    """To multiples of 2**-12."""
-    return (np.rint(values * _GRID) / _GRID).astype(np.float32)
 
 
 def _along_channels(values: Floats, x: Floats) -> Floats:
@@ -164,7 +165,7 @@ def model_shape_graph(model: Model) -> "ShapeGraph | None":
         case Layered(network=network):
             from toolchain.models.shape_graph import shape_graph
 
-            return shape_graph(model.name, network, model.shapes)
+            return shape_graph(model.name, network, model.shapes, {name: WHOLE for name, entry in model.inputs.items() if entry.below})
         case Light():
             from toolchain.models.sources import light_shape_graph
 
@@ -216,7 +217,7 @@ def _stored(origin: Stored, path: Path) -> list[Path]:
 
 def _key(model: Model) -> str:
     """The hash of everything that the result depends on: the layers, the file or package it points to, and this code."""
-    digest = hashlib.sha256(repr((model.name, model.seed, dict(model.shapes))).encode())
+    digest = hashlib.sha256(repr((model.name, model.seed, dict(model.inputs))).encode())
     match model.origin:
         case Layered(network=network):
             layers = [(layer.name, layer.operator, layer.inputs, layer.shape) for layer in network.layers]

@@ -5,6 +5,7 @@ Random integers depend on a key and a position alone. Operators on made-up pictu
 
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -112,6 +113,18 @@ DEEPEST = _EXACT // _WEIGHT_LIMIT
 _FEW = 320
 _SIDE = 28
 _GRID = float(1 << 12)
+SCALE_STEPS = 256
+
+
+def dyadic(value: float) -> float:
+    """Rounded to eight significant bits, so that products with small whole numbers are exact in float32."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(round(mantissa * SCALE_STEPS) / SCALE_STEPS, exponent)
+
+
+def rounded(values: Reals) -> Floats:
+    """To multiples of 2**-12."""
+    return (np.rint(values * _GRID) / _GRID).astype(np.float32)
 
 
 def mean(x: Floats, axes: tuple[int, ...]) -> Reals:

@@ -6,7 +6,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from toolchain.models.kinds import KINDS, Arguments, activation, bounded, number, value
-from toolchain.models.operators import Add, Call, Concat, Layer, Normalisation, Operator, Shape, output_shape
+from toolchain.models.operators import Add, Call, Concat, Embedding, Interaction, Layer, Normalisation, Operator, Shape, output_shape
 from toolchain.spec.errors import Diagnostic, Span, UserError, fail, nearest
 from toolchain.spec.yaml_nodes import Node
 
@@ -17,8 +17,10 @@ MAX_LAYERS = 20_000
 MAX_STEPS = 100_000
 MAX_NESTING = 16
 MAX_TOLD = 20
-JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat()}
-CALL = "call"
+JOINS: Mapping[str, Operator] = {"add": Add(), "concat": Concat(), "interaction": Interaction()}
+CALL, EMBEDDING = "call", "embedding"
+SIZES = {4: ("channels", "height", "width"), 3: ("rows", "width")}
+"""Names of a tensor's sizes after the batch, by its axes; of others `channels` alone."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,15 @@ class _Scope:
     results: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def expand(root: Node, inputs: Mapping[str, Shape], library: "Library | None" = None) -> Network:
-    """The network that a model file's `layers` describe. library: of the functions that layers call.
+def expand(root: Node, inputs: Mapping[str, Shape], library: "Library | None" = None, below: Mapping[str, int] | None = None) -> Network:
+    """The network that a model file's `layers` describe. library: of the functions that layers call. below: the limits of inputs of whole numbers.
 
     Raises UserError E0801 to E0806, E0809 and E0810, with the place of each mistake."""
     blocks = dict(root.members("blocks"))
     for name, block in blocks.items():
-        if name in (*KINDS, *JOINS, CALL):
+        if name in (*KINDS, *JOINS, CALL, EMBEDDING):
             raise fail("E0809", f"'{name}' is the name of a kind of layer, so no block can have it", block.where())
-    expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")}, library)
+    expansion = _Expansion(dict(inputs), blocks, {kind: dict(node.items()) for kind, node in root.members("defaults")}, library, below or {})
     scope = _Scope("", {}, results={name: name for name in inputs} | {"input": next(iter(inputs))})
     last = expansion.sequence(root.entries("layers"), next(iter(inputs)), scope)
     outputs = tuple(scope.results[node.value] if node.value in scope.results else _unknown(node, scope) for node in root.entries("outputs")) or (
@@ -69,7 +71,12 @@ def _check_use(layers: Sequence[Layer], outputs: Sequence[str], root: Node) -> N
 
 class _Expansion:
     def __init__(
-        self, shapes: dict[str, Shape], blocks: Mapping[str, Node], defaults: Mapping[str, Mapping[str, Node]], library: "Library | None"
+        self,
+        shapes: dict[str, Shape],
+        blocks: Mapping[str, Node],
+        defaults: Mapping[str, Mapping[str, Node]],
+        library: "Library | None",
+        below: Mapping[str, int],
     ) -> None:
         self.layers: list[Layer] = []
         self._steps = 0
@@ -77,6 +84,7 @@ class _Expansion:
         self._blocks = blocks
         self._defaults = defaults
         self._library = library
+        self._below = below
 
     def sequence(self, entries: list[Node], current: str, scope: _Scope) -> str:
         """Applies one layer after the other to `current`; answers with the last result."""
@@ -108,7 +116,8 @@ class _Expansion:
 
     def _names(self, scope: _Scope, current: str) -> dict[str, int]:
         """The names that expressions may use: the block's parameters, index, and the incoming tensor's sizes."""
-        return dict(zip(("channels", "height", "width"), self._shapes[current][1:], strict=False)) | dict(scope.names)
+        shape = self._shapes[current]
+        return dict(zip(SIZES.get(len(shape), ("channels",)), shape[1:], strict=False)) | dict(scope.names)
 
     @staticmethod
     def _name(kind: str, given: Mapping[str, Node], scope: _Scope) -> str:
@@ -127,9 +136,11 @@ class _Expansion:
             return self._finish(full, JOINS[kind], arguments, self._operands(arguments, current, scope))
         if kind == CALL:
             return self._call(full, arguments, current, scope)
+        if kind == EMBEDDING:
+            return self._embedding(full, arguments, current)
         if kind in KINDS:
             return self._finish(full, KINDS[kind](arguments, self._shapes[current]), arguments, (current,))
-        known = [*KINDS, *JOINS, CALL, *self._blocks]
+        known = [*KINDS, *JOINS, CALL, EMBEDDING, *self._blocks]
         raise fail("E0801", f"unknown layer '{kind}'", arguments.span, nearest(kind, known) or f"known: {', '.join(known)}")
 
     def _finish(self, name: str, operator: Operator, arguments: Arguments, inputs: tuple[str, ...]) -> str:
@@ -140,9 +151,18 @@ class _Expansion:
         act = arguments.word("act", "none")
         return result if act == "none" else self._append(f"{name}.{act}", activation(act, arguments), (result,), arguments.span)
 
+    def _embedding(self, name: str, arguments: Arguments, current: str) -> str:
+        """A row for each number below the input's limit. Raises UserError E0803 for a tensor that is no input of whole numbers."""
+        if current not in self._below:
+            raise fail("E0803", f"'{current}' holds no whole numbers below a limit", arguments.span, f"{current}: {{shape: [1, 128], below: 1000}}")
+        return self._append(name, Embedding(self._below[current], arguments.count("out")), (current,), arguments.span)
+
     def _append(self, name: str, operator: Operator, inputs: tuple[str, ...], span: Span) -> str:
         if len(self.layers) >= MAX_LAYERS:
             raise fail("E0805", f"more than {MAX_LAYERS} layers", span)
+        whole = [name for name in inputs if name in self._below]
+        if whole and not isinstance(operator, Embedding):
+            raise fail("E0803", f"'{whole[0]}' holds whole numbers, which an embedding alone takes", span)
         shape = output_shape(operator, [self._shapes[i] for i in inputs], span)
         self.layers.append(Layer(name, operator, inputs, shape, span))
         self._shapes[name] = shape

@@ -4,18 +4,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolchain.models.operators import (
+    Attention,
     Convolution,
     Dense,
     Flatten,
     GlobalPool,
+    LayerNorm,
     Leaky,
     Normalisation,
     Operator,
     Pair,
+    Pointwise,
     Pool,
+    Positions,
     Relu,
     Shape,
     Softmax,
+    Token,
+    Tokens,
     Upsample,
     Value,
     Window,
@@ -149,8 +155,13 @@ def _upsample(arguments: Arguments, _: Shape) -> Operator:
     return Upsample(arguments.number("factor", 2))
 
 
+POINTWISE: Mapping[str, Operator] = {"gelu": Pointwise("Gelu"), "tanh": Pointwise("Tanh"), "sigmoid": Pointwise("Sigmoid")}
+
+
 def activation(kind: str, arguments: Arguments) -> Operator:
     """The operator of an activation's name."""
+    if kind in POINTWISE:
+        return POINTWISE[kind]
     return Leaky(arguments.real("slope", 0.1)) if kind == "leaky" else Relu(6 if kind == "relu6" else None)
 
 
@@ -171,6 +182,12 @@ KINDS: Mapping[str, Callable[[Arguments, Shape], Operator]] = {
     "flatten": _plain(Flatten()),
     "upsample": _upsample,
     "softmax": _plain(Softmax()),
+    **{name: _plain(operator) for name, operator in POINTWISE.items()},
+    "positions": _plain(Positions()),
+    "layernorm": lambda arguments, _shape: LayerNorm(arguments.real("epsilon", 1e-5)),
+    "attention": lambda arguments, _shape: Attention(arguments.count("heads"), arguments.flag("causal")),
+    "tokens": lambda arguments, _shape: Tokens(arguments.flag("first")),
+    "token": lambda arguments, _shape: Token(arguments.number("at", 0, 0)),
 }
 
 

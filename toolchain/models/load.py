@@ -77,7 +77,8 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     declared = {name: _input(node) for name, node in root.members("inputs")}
     shapes = {name: entry.shape for name, entry in declared.items()}
     if root.get("layers"):
-        return Layered(expand(root, shapes, _library(root, path))), declared
+        below = {name: entry.below for name, entry in declared.items() if entry.below}
+        return Layered(expand(root, shapes, _library(root, path), below)), declared
     if light := root.get("light"):
         from toolchain.models.sources import light_inputs
 
@@ -105,6 +106,8 @@ def _input(node: Node) -> Input:
     if node.get("shape") is None:
         return Input(tuple(int(size.value) for size in node.children()))
     shape = tuple(int(size.value) for size in node.entries("shape"))
+    if below := node.get("below"):
+        return Input(shape, "int64", below=int(below.value))
     mean, std = (tuple(float(part.value) for part in node.entries(name)) for name in ("mean", "std"))
     if not any(node.get(name) for name in ("layout", "mean", "std", "scale")):
         return Input(shape)

@@ -139,11 +139,13 @@ class Pictures:
 
 @dataclass(frozen=True)
 class Input:
-    """shape: of one sample, the batch first; empty for scalars, sequences and maps. dtype: of numpy, or ONNX's name where numpy has none."""
+    """shape: of one sample, the batch first; empty for scalars, sequences and maps. dtype: of numpy, or ONNX's name where numpy has none.
+    below: where positive, its whole numbers are from 0 and below this."""
 
     shape: Shape
     dtype: str = "float32"
     preparation: Preparation | None = None
+    below: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The operators of layers, every number concrete, and the shapes that they give. Tensors are laid out batch, channels, height, width."""
+"""The operators of layers, every number concrete, and the shapes that they give.
+
+Images are laid out batch, channels, height, width; sequences batch, rows, width.
+"""
 
 import math
 from collections.abc import Sequence
@@ -66,7 +69,16 @@ class GlobalPool:
 
 
 @dataclass(frozen=True, slots=True)
+class Pointwise:
+    """A function of each element. kind: ONNX's operator, Gelu, Tanh or Sigmoid."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Dense:
+    """Of a vector, or of each row of a sequence."""
+
     out: int
     bias: bool = True
 
@@ -99,6 +111,53 @@ class Softmax:
 
 
 @dataclass(frozen=True, slots=True)
+class Embedding:
+    """A row of a learned table [rows, out] for each whole number."""
+
+    rows: int
+    out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Adds a learned row to each row of a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNorm:
+    """Over the last axis, with a learned scale and offset."""
+
+    epsilon: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Self-attention by heads, its four products included. causal: no row sees a later one."""
+
+    heads: int
+    causal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The pixels of an image as rows of a sequence. first: after a learned row of its own."""
+
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One row of a sequence, as a vector."""
+
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """A vector, then the product of each pair of different vectors: of the vector itself and of the rows of a sequence, all of one width."""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """A function of a library, whose text is `library`. shape: of its result."""
 
@@ -108,7 +167,11 @@ class Call:
     library: str
 
 
-Operator = Convolution | Normalisation | Relu | Leaky | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax | Call
+Sequential = Embedding | Positions | LayerNorm | Attention | Tokens | Token | Interaction
+"""Operators that make sequences or take them."""
+Operator = (
+    Convolution | Normalisation | Relu | Leaky | Pointwise | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax | Call
+) | Sequential
 Shape = tuple[int, ...]
 
 
@@ -154,17 +217,58 @@ def _shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
         case Flatten():
             return first[0], math.prod(first[1:])
         case Dense(out=out):
-            if len(first) != 2:
-                raise fail("E0803", f"a dense layer takes a vector, not {text(first)}", span, "put 'flatten' before it")
-            return first[0], out
+            if len(first) not in (2, 3):
+                raise fail("E0803", f"a dense layer takes a vector or a sequence, not {text(first)}", span, "put 'flatten' before it")
+            return *first[:-1], out
         case Call(shape=shape):
             return shape
         case Add():
             return _same(inputs, span)
         case Concat():
             return _joined(inputs, span)
+        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Interaction():
+            return _sequential(operator, inputs, span)
         case _:
             return first
+
+
+def _sequential(operator: Sequential, inputs: Sequence[Shape], span: Span) -> Shape:
+    first = inputs[0]
+    match operator:
+        case Embedding(out=out):
+            return *first, out
+        case Tokens(first=extra):
+            batch, channels, height, width = _image(first, span)
+            if extra and batch != 1:
+                raise fail("E0803", f"a row of its own needs a batch of 1, not {batch}", span)
+            return batch, height * width + extra, channels
+        case Token(at=at):
+            batch, rows, width = _sequence(first, span)
+            if at >= rows:
+                raise fail("E0803", f"there is no row {at} among {rows}", span)
+            return batch, width
+        case Interaction():
+            return _interacting(inputs, span)
+        case Attention(heads=heads):
+            batch, rows, width = _sequence(first, span)
+            if width % heads:
+                raise fail("E0803", f"a width of {width} cannot be divided among {heads} heads", span)
+            return batch, rows, width
+        case Positions() | LayerNorm():
+            return _sequence(first, span)
+
+
+def _sequence(shape: Shape, span: Span) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise fail("E0803", f"this takes a sequence (batch, rows, width), not {text(shape)}", span, "'tokens' makes one of an image")
+    return shape[0], shape[1], shape[2]
+
+
+def _interacting(inputs: Sequence[Shape], span: Span) -> Shape:
+    if len(inputs) != 2 or len(inputs[0]) != 2 or len(inputs[1]) != 3 or inputs[0] != (inputs[1][0], inputs[1][2]):
+        raise fail("E0803", f"an interaction takes a vector and a sequence as wide, not {', '.join(map(text, inputs))}", span)
+    count = inputs[1][1] + 1
+    return inputs[0][0], inputs[0][1] + count * (count - 1) // 2
 
 
 def windows(size: tuple[int, int], window: Window, span: Span, ceil: bool = False) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.graph.preparation import prepare, raw_shape
-from toolchain.models.exact_ops import bell, key_of, signed_bytes
+from toolchain.models.exact_ops import bell, key_of, signed_bytes, words
 from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded
 from toolchain.models.operators import Shape
 from toolchain.models.pictures import picture_files, picture_samples
@@ -28,7 +28,8 @@ _CHANNELS = 4096
 
 
 def seeded_inputs(name: str, entry: Input, count: int) -> Samples:
-    """[count, *shape] made-up inputs of any type: pictures for floats and bytes, zeros and ones for other numbers, text of one letter."""
+    """[count, *shape] made-up inputs of any type: pictures for floats and bytes, whole numbers below their limit, zeros and ones where there
+    is none, text of one letter."""
     shape, kind = entry.shape or (1,), entry.dtype
     if kind.startswith("float") or kind == "bfloat16":
         found = seeded_samples(name, shape, count, "calibration")
@@ -36,6 +37,9 @@ def seeded_inputs(name: str, entry: Input, count: int) -> Samples:
         found = np.clip(seeded_samples(name, shape, count, "calibration") * 64 + (128 if kind == "uint8" else 0), *_limits(kind)).astype(kind)
     elif kind == "string":
         found = np.full((count, *shape[1:]), "a", object)
+    elif entry.below:
+        keys = [key_of("calibration", name, number) for number in range(count)]
+        found = np.stack([words(key, 0, math.prod(shape[1:])).reshape(shape[1:]) % np.uint64(entry.below) for key in keys]).astype(kind)
     else:
         bits = seeded_samples(name, shape, count, "calibration") > 0
         found = bits.astype(kind if kind in np.sctypeDict else np.int64)
