@@ -16,8 +16,8 @@ from toolchain.spec.arrays import Floats
 
 Parameter = tuple[str, Floats]
 UNEVEN = {f".{PROJECTIONS[0]}.weight": 2.0, f".{RESULT}.weight": 0.5}
-"""Deviations of attention's weights by the end of their names: shares are as uneven as in trained networks, and what rows see in common is the smaller
-part of them. With 1 all rows are nearly the same after a few layers."""
+"""Deviations of attention's weights, by the end of their names: uneven shares as in trained networks, and a smaller part that rows have in common.
+With 1 for both, all rows are nearly the same after a few layers."""
 
 
 def sequence_parameters(node: onnx.NodeProto, parameters: Mapping[str, Shape], seed: int) -> Iterator[Parameter]:
