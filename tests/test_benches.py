@@ -92,6 +92,7 @@ RUN_BY_HAND = {
     "recurrent": "builds twenty networks",
     "dnnvm": "builds four networks for three machines",
     "timeline_page": "needs Chromium",
+    "studio_page": "needs Chromium and an idle machine; tests/commands/test_studio.py opens the same pages",
 }
 
 

@@ -48,6 +48,11 @@ def _least(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(next((size for size in sizes if np.iinfo(size).min <= low and high <= np.iinfo(size).max), np.float64))
 
 
+def steps(times: Times) -> Ints:
+    """Thousandths of a cycle from each time to the next, from 0 to the first; few distinct numbers, unlike times. int64 [n]."""
+    return np.diff(np.rint(times * 10**DIGITS).astype(np.int64), prepend=0)
+
+
 def _plain(values: NDArray[Any]) -> Packed:
     little = values.astype(values.dtype.newbyteorder("<"))
     return {"type": f"{values.dtype.kind}{values.dtype.itemsize}", "data": base64.b64encode(little.tobytes()).decode()}
@@ -95,7 +100,7 @@ def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int =
     lane = np.concatenate([lane, len(lanes) + lane[drawn.index]])
     columns = {
         "lane": packed(lane),
-        "step": packed(_steps(timeline, lane, drawn)),
+        "step": packed(_lane_steps(timeline, lane, drawn)),
         "label": packed(_twice(np.asarray(label, np.int64), drawn)),
         "operation": packed(_twice(owner, drawn)),
     }
@@ -121,14 +126,12 @@ def _placed(lanes: Sequence[tuple[str, str]], where: str) -> list[tuple[str, str
     return [(f"{place} {where}".strip(), name, where) for place, name in lanes]
 
 
-def _steps(timeline: Timeline, lane: Ints, drawn: Overlay) -> Ints:
-    """Thousandths of a cycle from the start of the instruction before in the same lane, from 0 for the first: few distinct numbers, unlike starts."""
-    start = np.rint(np.concatenate([timeline.result.start, drawn.start]) * 10**DIGITS).astype(np.int64)
-    order = np.argsort(lane, kind="stable")
-    first = np.append(True, lane[order][1:] != lane[order][:-1])[: len(lane)]
-    steps = np.empty_like(start)
-    steps[order] = np.where(first, start[order], np.diff(start[order], prepend=0))
-    return steps
+def _lane_steps(timeline: Timeline, lane: Ints, drawn: Overlay) -> Ints:
+    """Steps between the starts of the instructions of each lane."""
+    start, found = np.concatenate([timeline.result.start, drawn.start]), np.zeros(len(lane), np.int64)
+    for number in np.unique(lane):
+        found[lane == number] = steps(start[lane == number])
+    return found
 
 
 def _columns(timeline: Timeline, drawn: Overlay) -> Iterator[tuple[str, Packed]]:
@@ -181,8 +184,8 @@ def _causes(timeline: Timeline) -> dict[int, list[str]]:
 
 def _memories(timeline: Timeline) -> Iterator[Mapping[str, Any]]:
     for found in occupancy(timeline):
-        points = [packed(np.round(column, DIGITS)) for column in (found.cycles, found.bytes)]
-        yield {"name": found.memory, "capacity": found.capacity, "block": found.block, "cycles": points[0], "bytes": points[1]}
+        points = {"step": packed(steps(found.cycles)), "bytes": packed(np.round(found.bytes, DIGITS))}
+        yield {"name": found.memory, "capacity": found.capacity, "block": found.block, **points}
 
 
 def _bounds(timeline: Timeline) -> dict[str, Any]:

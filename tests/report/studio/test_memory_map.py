@@ -42,6 +42,7 @@ def test_a_rectangle_has_the_operation_of_its_writer(region: StudioRegion) -> No
 def test_data_is_in_the_order_of_time(region: StudioRegion) -> None:
     for found in memory_maps(region.tested):
         columns = {name: unpacked(column) for name, column in map_data(found)["columns"].items()}
-        assert (np.diff(columns["begin"]) >= 0).all()
-        drawn = sorted(zip(columns["begin"], columns["stop"], columns["low"], columns["high"], columns["name"], strict=True))
+        begin = np.cumsum(columns["step"].astype(np.int64)) / 1000
+        assert (np.diff(begin) >= 0).all()
+        drawn = sorted(zip(begin, begin + columns["length"], columns["low"], columns["high"], columns["name"], strict=True))
         assert drawn == sorted(zip(found.begin, found.stop, found.low, found.high, found.name, strict=True))

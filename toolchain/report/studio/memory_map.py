@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from toolchain.isa.program import Ints
-from toolchain.report.timeline_data import DIGITS, packed
+from toolchain.report.timeline_data import DIGITS, packed, steps
 from toolchain.spec.model import Memory
 from toolchain.timing.lives import Lives, lives_of
 from toolchain.timing.timeline import Times
@@ -90,9 +90,10 @@ def _joined(lives: Lives, name: Ints, key: Ints) -> tuple[Times, Times, Ints, In
 def map_data(found: Rectangles) -> dict[str, Any]:
     """As the page's script reads it; sorted by begin."""
     order = np.argsort(found.begin, kind="stable")
-    columns = {"begin": np.round(found.begin, DIGITS), "stop": np.round(found.stop, DIGITS)}
-    whole = {"low": found.low, "high": found.high, "operation": found.operation, "name": found.name}
+    columns = {"low": found.low, "high": found.high, "operation": found.operation, "name": found.name}
+    columns = {name: column[order] for name, column in columns.items()}
+    columns |= {"step": steps(found.begin[order]), "length": np.round((found.stop - found.begin)[order], DIGITS)}
     return {
         "name": found.memory, "capacity": found.capacity, "names": found.names,
-        "columns": {name: packed(column[order]) for name, column in (columns | whole).items()},
+        "columns": {name: packed(column) for name, column in columns.items()},
     }  # fmt: skip

@@ -5,6 +5,8 @@ function startMaps(region, timeline, chooseOperation) {
   place.textContent = "";
   const maps = region.maps.map((map) => {
     const columns = Object.fromEntries(Object.entries(map.columns).map(([name, packed]) => [name, timeline.unpack(packed)]));
+    columns.begin = timeline.timesOf(columns.step);
+    columns.stop = columns.begin.map((begin, at) => begin + columns.length[at]);
     const high = columns.high.reduce((most, value) => Math.max(most, value), 1), title = element("p", "", place), canvas = element("canvas", "", place);
     title.textContent = `${map.name}: ${columns.begin.length} rectangles, addresses 0 to ${high.toLocaleString("en-US")} of ${map.capacity.toLocaleString("en-US")} bytes`;
     canvas.addEventListener("pointermove", (event) => tell(event));
@@ -23,7 +25,7 @@ function startMaps(region, timeline, chooseOperation) {
 
     function tell(event) {
       const at = under(event);
-      note.textContent = at < 0 ? "\u00a0" : `${map.names[columns.name[at]]}: bytes ${columns.low[at]} to ${columns.high[at]}, cycles ${columns.begin[at]} to ${columns.stop[at]}`;
+      note.textContent = at < 0 ? "\u00a0" : `${map.names[columns.name[at]]}: bytes ${columns.low[at]} to ${columns.high[at]}, cycles ${columns.begin[at].toFixed(1)} to ${columns.stop[at].toFixed(1)}`;
     }
   });
   const draw = (marked) => { for (const map of maps) drawMap(map, timeline.view, marked, timeline.operationColour); };

@@ -54,13 +54,20 @@ document.getElementById("region")?.addEventListener("change", (event) => openReg
 window.addEventListener("resize", () => maps?.draw(marked()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { timeline?.redraw(); maps?.draw(marked()); });
 
+/** For measuring: when the page was painted first, and the frames of its timeline and memory maps. */
+function measurePage(frames) {
+  timeline?.measure(frames);
+  const tell = () => { document.body.dataset.paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime.toFixed(0) ?? ""; };
+  requestAnimationFrame(() => setTimeout(tell, 100));
+}
+
 /** Deep links: #operation=NAME, #operation=REGION/NAME, #region=NAME; with &show=PART the page begins there. */
 function readFragment() {
   const asked = new URLSearchParams(location.hash.slice(1));
   if (asked.has("region")) openRegion(regions.findIndex((region) => region.title === asked.get("region")));
   if (asked.has("operation")) select(linkNamed(operations, asked.get("operation")));
   document.getElementById(asked.get("show") ?? "")?.scrollIntoView();
-  if (asked.has("measure")) timeline?.measure(Number(asked.get("measure")));
+  if (asked.has("measure")) measurePage(Number(asked.get("measure")));
 }
 
 if (regions.length) openRegion(0);

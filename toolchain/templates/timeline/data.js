@@ -13,6 +13,12 @@
     return values;
   }
 
+  /** Cycles of steps in thousandths of a cycle. */
+  function timesOf(steps) {
+    let last = 0;
+    return Float64Array.from(steps, (step) => (last += step) / 1000);
+  }
+
   const column = Object.fromEntries(Object.entries(data.columns).map(([name, packed]) => [name, unpack(packed)]));
   const count = column.step.length, total = Math.max(data.cycles, 1), last = new Float64Array(data.lanes.length);
   const start = new Float64Array(count), end = new Float64Array(count);
@@ -32,7 +38,7 @@
     lane.before = new Float64Array(lane.items.length + 1);
     for (let at = 0; at < lane.items.length; at++) lane.before[at + 1] = lane.before[at] + lane.end[at] - lane.start[at];
   }
-  for (const room of data.memories) { room.cycles = unpack(room.cycles); room.levels = mostLevels(unpack(room.bytes)); room.bytes = room.levels[0]; }
+  for (const room of data.memories) { room.cycles = timesOf(unpack(room.step)); room.levels = mostLevels(unpack(room.bytes)); room.bytes = room.levels[0]; }
 
   /** The first index whose value is above `limit`, from `low` on; values ascend. */
   function above(values, limit, low = 0) {

@@ -151,9 +151,14 @@
     }
   }
 
-  function drawOverview() {
-    const context = overview.getContext("2d"), width = overview.clientWidth, high = 40, each = high / Math.max(lanes.length, 1);
-    context.clearRect(0, 0, width, high);
+  const whole = document.createElement("canvas");
+
+  /** The whole run, which no movement changes. */
+  function drawWhole(width, high) {
+    const context = whole.getContext("2d"), each = high / Math.max(lanes.length, 1);
+    whole.width = overview.width;
+    whole.height = overview.height;
+    context.scale(whole.width / width, whole.height / high);
     lanes.forEach((lane, row) => {
       eachBar(lane, 0, total, width, (i, x, wide, busy) => {
         context.globalAlpha = Math.max(busy, 0.25);
@@ -161,7 +166,13 @@
         context.fillRect(x, row * each, Math.max(wide, 1), Math.max(each - 1, 0.5));
       });
     });
-    context.globalAlpha = 1;
+  }
+
+  function drawOverview() {
+    const context = overview.getContext("2d"), width = overview.clientWidth, high = 40;
+    if (whole.width !== overview.width || whole.height !== overview.height) drawWhole(width, high);
+    context.clearRect(0, 0, width, high);
+    context.drawImage(whole, 0, 0, width, high);
     const left = (view.from / total) * width, wide = ((view.to - view.from) / total) * width;
     context.fillStyle = ink("veil");
     context.fillRect(0, 0, left, high);

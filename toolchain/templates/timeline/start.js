@@ -33,7 +33,7 @@
   draw();
   document.body.dataset.instructions = count;
   return {
-    column, unpack, textOf, footprintOf, choose, mark, find, step, measure, view, setRange,
+    column, unpack, timesOf, textOf, footprintOf, choose, mark, find, step, measure, view, setRange,
     measuredAt: (i) => lanes[column.lane[i]].measured,
     redraw: () => { fitCanvases(); redraw(); },
     operationColour: (number) => (number < 0 ? "#9aa1ad" : wheel(number)),
