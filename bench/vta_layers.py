@@ -13,7 +13,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
-from toolchain.schedule.compile import TimedOperation, compile_operation
+from toolchain.schedule.compile_operation import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.options import Options
 from toolchain.spec.load import load_machine

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution, image
 from toolchain.abi.packing import MOST_GRIDS, Packing, cut_axis, find_grids, view_packing
-from toolchain.schedule.compile import pack_tensors
+from toolchain.schedule.compile_operation import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.spec.load import load_machine

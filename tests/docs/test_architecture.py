@@ -26,9 +26,9 @@ from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.report.summary_text import operations_text
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tile_table import tile_table
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import Source

@@ -9,12 +9,11 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.placement.test_on_chip_allocation import CANDIDATES, candidate
 from tests.schedule.test_compile_region import proven
-from tests.schedule.test_tile_following import NARROW, WIDE
+from tests.schedule.test_side_by_side import NARROW, WIDE
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.bank_choice import Costs, apart, clashes
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import plan_region
-from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.compile_region import compile_region, plan_region
+from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.placement.on_chip_allocation import Residents, place_residents

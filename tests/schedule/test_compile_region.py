@@ -1,4 +1,5 @@
-"""Whole regions as one program: exact, free of races, and every instruction belongs to an operation."""
+"""A schedule is carried out as it stands, whoever wrote it. The search for a schedule: by estimates alone, by policy, for copies. Whole
+regions as one program: exact, free of races, and every instruction belongs to an operation."""
 
 import json
 import os
@@ -17,12 +18,13 @@ from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
+from tests.schedule.search.test_contest import space_on
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule import planner
+from toolchain.schedule.compile_region import compile_region, compile_schedule, find_schedule, plan_region, search_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.schedule import Share
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -35,6 +37,48 @@ from toolchain.spec.model.quantisation import Numerics
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
 KERNELS = {name: load_kernels(machine) for name, machine in MACHINES.items()}
+
+
+def test_the_program_follows_the_schedule_and_is_exact() -> None:
+    space = space_on("vta")
+    schedule = find_schedule(space.machine, space.kernels, space.region)
+    found = compile_schedule(space.machine, space.kernels, space.region, schedule, Options())
+    assert found.schedule is schedule
+    assert proven(found, space.machine, seed=1)
+
+
+def test_a_schedule_without_an_operation_is_refused() -> None:
+    space = space_on("vta")
+    schedule = find_schedule(space.machine, space.kernels, space.region)
+    with pytest.raises(UserError, match="E14"):
+        compile_schedule(space.machine, space.kernels, space.region, replace(schedule, groups=schedule.groups[1:]), Options())
+
+
+def test_no_effort_times_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, timed = space_on("dpuv3"), planner.Planner.timed
+    monkeypatch.setattr(planner.Planner, "timed", lambda *_: pytest.fail("a program was timed"))
+    schedule, trials = search_schedule(space.machine, space.kernels, space.region, Options(effort=0))
+    assert trials == ()
+    monkeypatch.setattr(planner.Planner, "timed", timed)
+    known = compile_schedule(space.machine, space.kernels, space.region, find_schedule(space.machine, space.kernels, space.region), Options())
+    assert compile_schedule(space.machine, space.kernels, space.region, schedule, Options()).cycles >= known.cycles
+
+
+@pytest.mark.parametrize("policy", ["greedy", "climb", "cover", "optimal"])
+def test_no_policy_is_slower_than_the_greedy_one(policy: str) -> None:
+    space = space_on("vta")
+    cycles = [
+        compile_schedule(
+            space.machine, space.kernels, space.region, find_schedule(space.machine, space.kernels, space.region, Options(search=name)), Options()
+        ).cycles
+        for name in ("greedy", policy)
+    ]
+    assert cycles[1] <= cycles[0]
+
+
+def test_a_plan_has_every_operation_once() -> None:
+    space = space_on("dpuv3")
+    assert sorted(plan_region(space.machine, space.kernels, space.region).order) == list(range(8))
 
 
 def images(region: Region, seed: int = 0) -> dict[str, np.typing.NDArray[np.int8]]:

@@ -15,8 +15,8 @@ from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import MIXED, Counts, Trial, quickest_dealing, spent
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region

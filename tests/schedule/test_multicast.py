@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from tests.schedule.form.edits import read
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import three_convolutions
-from tests.schedule.test_copies import exact, random_region, two_convolutions
-from toolchain.schedule.compile_region import compile_region
+from tests.schedule.test_options import exact, random_region, two_convolutions
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.copies import Copies
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.multicast import can_multicast, teams
-from toolchain.schedule.options import Options
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -7,13 +7,12 @@ from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.isa.encode import encode_program
 from toolchain.schedule import emit, program
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import compile_region, plan_region
 from toolchain.schedule.dram_allocation import PlacedRegion
-from toolchain.schedule.find_schedule import plan_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.program import ordered_steps, state_before, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.slots import find_rings
 
 MACHINE = load_machine("vta")
 KERNELS = load_kernels(MACHINE)

@@ -9,7 +9,7 @@ import pytest
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.isa.assembly.disassembler import disassemble
-from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.redundant_latches import repeatable, repeated_latches
 

@@ -1,7 +1,7 @@
 """Rivals: buffers that neighbours on different units need at once, also where a timed program makes them wait for each other."""
 
 from tests.schedule.groups.test_depth_first import KERNELS, MACHINE, block
-from toolchain.schedule.find_schedule import plan_region
+from toolchain.schedule.compile_region import plan_region
 from toolchain.schedule.options import Options
 from toolchain.schedule.rivals import BESIDE, WHOLE, joined, neighbour_rivals
 

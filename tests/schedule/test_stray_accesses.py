@@ -10,7 +10,7 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.program import ordered_steps
 from toolchain.schedule.stray_accesses import Rooms, check_buffers, rooms_of, slot_spans
-from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.slots import find_rings
 from toolchain.spec.errors import UserError
 
 MACHINE = MACHINES["vta"]

@@ -27,7 +27,7 @@ from tests.schedule.vta_operations import (
 )  # fmt: skip
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import TimedOperation, compile_operation
+from toolchain.schedule.compile_operation import TimedOperation, compile_operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels

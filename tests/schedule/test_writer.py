@@ -7,12 +7,12 @@ import pytest
 
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
 from toolchain.abi.origins import NONE, Run, StepName
+from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.emit import plan_constants
-from toolchain.schedule.find_schedule import find_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.kernels.constants import Fetch
 from toolchain.schedule.program import Steps, ordered_steps
-from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.tiling.slots import find_rings
 from toolchain.schedule.writer import Listed, OperationPart, Resident, Writer, part_of, step_frame
 
 KEYS = ("base", "segment", "channels", "channel")

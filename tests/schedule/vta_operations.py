@@ -14,7 +14,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.isa.checks import portability
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import TimedOperation
+from toolchain.schedule.compile_operation import TimedOperation
 from toolchain.spec.model.quantisation import Numerics
 
 Image = NDArray[np.int8]

@@ -11,7 +11,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import TimedOperation, compile_operation
+from toolchain.schedule.compile_operation import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.load import load_machine

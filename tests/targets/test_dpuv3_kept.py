@@ -19,7 +19,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import emit_alone, pack_tensors
+from toolchain.schedule.compile_operation import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Kept, Problem, keep_on_chip, state_problem

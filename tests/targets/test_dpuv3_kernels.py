@@ -12,7 +12,7 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.targets.dpuv3_operations import assert_exact, compiled, expected, inputs, kernel, machine, result
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.spec.errors import UserError

@@ -16,7 +16,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.checks import portability
 from toolchain.isa.decode import decode
-from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.compile import compile_operation
+from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.spec.load import load_machine
 from toolchain.verify.on_chip import with_latches

@@ -14,8 +14,7 @@ from tests.schedule.test_compile_region import images, three_convolutions
 from tests.verify.regions import labelled, small, small_on_streams, with_byte, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, Slice

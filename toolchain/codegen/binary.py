@@ -13,8 +13,8 @@ from toolchain.isa.program_file import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json

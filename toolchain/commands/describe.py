@@ -50,7 +50,7 @@ def check_target(arguments: argparse.Namespace) -> None:
     machine = machine_of(arguments)  # before the compiler is imported, so that a file with errors is answered at once
     if arguments.strict:
         require_descriptions(machine)
-    from toolchain.schedule.check_conventions import check_conventions
+    from toolchain.schedule.backend import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 
     found = check_conventions(machine)

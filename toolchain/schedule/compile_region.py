@@ -1,15 +1,149 @@
-"""A whole region becomes one program: a search or a user writes its schedule, and emission carries it out."""
+"""A whole region becomes one program: a search or a user writes its schedule, and emission carries it out, checked and timed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from toolchain.schedule.compile_schedule import compile_schedule
+from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.dealing import Trial, quickest_dealing, spent
+from toolchain.schedule.dram_allocation import PlacedRegion
+from toolchain.schedule.emit import Emitted
+from toolchain.schedule.form.plan import Plan, make_schedule
+from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.options import Options
+from toolchain.schedule.multicast import can_multicast, teams
+from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.planner import Planner
+from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.search.contest import Trial as Tried
+from toolchain.schedule.search.contest import hold
+from toolchain.schedule.search.draft import Space
+from toolchain.schedule.search.policies import policy_named
+from toolchain.schedule.stray_accesses import check_buffers, rooms_of
+from toolchain.schedule.tiling.slots import find_rings
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
+from toolchain.timing.class_cost import part_of_ports
+from toolchain.timing.simulate import time_program
+
+
+def compile_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, options: Options) -> CompiledRegion:
+    """The region's program in the order, tiles and places of the schedule.
+
+    Raises UserError E1401 to E1414 for a schedule that cannot be, E1004, E1005, E1007, E1307 for a step that leaves its buffers, and E06xx for a
+    program that breaks the machine's rules."""
+    plan = realise(machine, kernels, region, schedule, options.stored)
+    steps = dealt_steps(plan) if plan.shares else ordered_steps(plan, find_rings(plan.problems))
+    placed, found = write_program(machine, plan, steps)
+    finished = _finished(machine, region, plan, schedule, placed, found, options)
+    rooms = [rooms_of(part, tiling) for part, tiling in zip(steps.parts, plan.tilings, strict=True)]
+    check_buffers(machine, rooms, found.origins, finished.checked.footprints)
+    return finished
+
+
+def _finished(
+    machine: Machine, region: Region, plan: Plan, schedule: Schedule, placed: PlacedRegion, found: Emitted, options: Options
+) -> CompiledRegion:
+    """Checked and timed; origins name operations by their indices in the region as it was given."""
+    state = placed.map.state(machine, placed.constants)
+    checked = (check_program if options.check else prepare_program)(found.program, state)
+    timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
+    origins = found.origins.renumbered(plan.order)
+    return CompiledRegion(
+        region, schedule, found.program, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
+    )  # fmt: skip
+
+
+def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Schedule:
+    """The search's. A copy is timed alone, with its part of the ports that copies share: all are alike, so each gets as much as any other.
+
+    Raises UserError E1003, E1004, E1007, E1008, and where programs are timed, all of `compile_schedule`."""
+    return search_schedule(machine, kernels, region, options)[0]
+
+
+def search_schedule(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None
+) -> tuple[Schedule, tuple[Tried, ...]]:
+    """The schedule of `find_schedule`, and the drafts that were timed for it."""
+    options = options or Options()
+    copies = Copies(options.copies, options.streams)
+    if copies.times == 1:
+        return _found_schedule(machine, kernels, region, options)
+    if copies.times * copies.streams > machine.streams:
+        text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
+        raise fail("E1007", text)
+    schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
+    if not can_multicast(machine, kernels):
+        return replace(schedule, copies=copies), tried
+    return replace(_quickest_team(machine, kernels, region, options, schedule), copies=copies), tried
+
+
+def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Schedule) -> Schedule:
+    """The schedule of copies, with loads for all of them at once where that is quicker; also one whose tiles count on that.
+
+    Neighbours are timed, with their part of the ports. found: of one copy."""
+    copies = Copies(options.copies, options.streams)
+    groups = teams(machine, copies)
+    team = Copies(len(groups[0]), copies.streams)
+    own = part_of_ports(machine, len(groups), team.times * team.streams)
+    shared = part_of_ports(machine, *copies, team.times)
+    alike = _planner(shared, kernels, region, replace(options, timed_groups=False)).plan((copies.streams,) * len(region.operations))
+    other = make_schedule(shared, turned(alike))
+    tried = [found, *(replace(each, multicast=True) for each in (found, other))]
+
+    def cycles(schedule: Schedule) -> float:
+        return compile_schedule(own, kernels, region, replace(schedule, copies=team), replace(options, check=False)).cycles
+
+    return min(tried, key=cycles)
+
+
+def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
+    """The schedule of one copy."""
+    if options.streams == 1:
+        return _one_stream(machine, kernels, region, options)
+    planner = _planner(machine, kernels, region, options)
+    if not options.timed_streams:
+        return make_schedule(machine, turned(planner.plan((options.streams,) * len(region.operations)))), ()
+
+    def timed(schedule: Schedule) -> Trial:
+        compiled = compile_schedule(machine, kernels, region, schedule, replace(options, check=False))
+        return Trial(schedule, compiled.cycles, spent(compiled))
+
+    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
+    one, drafts = _one_stream(machine, kernels, region, replace(options, streams=1))  # one stream has an order of its own, and groups
+    tried = [timed(one), found]
+    if any(group.streams for group in found.schedule.groups):
+        tried.insert(1, timed(replace(found.schedule, barriers=True)))
+        if can_multicast(machine, kernels):
+            tried.append(timed(replace(min(tried, key=lambda trial: trial.cycles).schedule, multicast=True)))
+    return min(tried, key=lambda trial: trial.cycles).schedule, drafts
+
+
+def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
+    if not options.effort:
+        return make_schedule(machine, turned(_planner(machine, kernels, region, replace(options, timed_groups=False)).first().plan)), ()
+    found = hold(Space(machine, kernels, region, options), policy_named(options.search), options.effort)
+    return make_schedule(machine, turned(found.plan)), found.trials
+
+
+def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:
+    """Search for the tensors that stay on chip and the tiles of every operation, dealt to all streams. Where no tile fits beside these tensors,
+    the largest one goes to DRAM. Slots do not go round yet. Raises UserError E1003, E1004, E1007, E1008."""
+    return find_groups(machine, kernels, region, options or Options()).plan
+
+
+def find_groups(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Grouping:
+    """The plan of `plan_region` and its groups. Raises UserError E1003, E1004, E1007, E1008."""
+    return _planner(machine, kernels, region, options).grouping((options.streams,) * len(region.operations))
+
+
+def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Planner:
+    """A planner of the space's first draft."""
+    space = Space(machine, kernels, region, options)
+    return space.planner(space.first)
 
 
 def compile_region(

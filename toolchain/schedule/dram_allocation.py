@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE
-from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import SharedPlace, Storage
 from toolchain.schedule.placement.shared_memory import copies_together, room_of_copy, streams_together

@@ -13,9 +13,8 @@ from toolchain.isa.assembly.disassembler import write_line
 from toolchain.isa.assembly.form import forms
 from toolchain.isa.checks import Violation, join_programs, violations
 from toolchain.isa.program import Program
-from toolchain.schedule.emission_errors import once, told
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
-from toolchain.schedule.kernels.instructions import Place
+from toolchain.schedule.kernels.instructions import Place, once, told
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.across import synchronise_streams
 from toolchain.schedule.synchronisation.elsewhere import Solved, moved_elsewhere

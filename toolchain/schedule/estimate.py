@@ -10,8 +10,8 @@ from toolchain.graph.regions import GraphRegion
 from toolchain.graph.work import node_macs
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
+from toolchain.schedule.compile_region import plan_region
 from toolchain.schedule.dram_allocation import stored_tensors
-from toolchain.schedule.find_schedule import plan_region
 from toolchain.schedule.graph_offload import GraphRules
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region

@@ -12,7 +12,7 @@ from toolchain.schedule.form.shares import tile_count
 from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import loops_of
-from toolchain.schedule.tiling.overlap import Floats
+from toolchain.schedule.tiling.step_cost import Floats
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Ints

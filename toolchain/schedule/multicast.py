@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from toolchain.abi.origins import Origins
-from toolchain.schedule.copies import Copies
 from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.options import Copies
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.model import Machine
 from toolchain.spec.model.storage import neighbours

@@ -1,7 +1,8 @@
-"""The choices of whoever compiles a region: how much the search may look at, and how the machine is used."""
+"""The choices of whoever compiles a region: the bounds of the search, and the images of one run, each by a copy of the program."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from toolchain.spec.search_policies import EFFORT, SEARCH
 
@@ -31,3 +32,15 @@ class Options:
     effort: int = EFFORT
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
+
+
+class Copies(NamedTuple):
+    """A region that runs several times side by side, each on images of its own and on so many streams of its own: copy k is on those from
+    k * streams on."""
+
+    times: int = 1
+    streams: int = 1
+
+
+ONE = Copies()
+"""The region by itself."""

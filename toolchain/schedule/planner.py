@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from toolchain.schedule.bank_choice import apart, clashes, tiles_apart
-from toolchain.schedule.copies import Copies
+from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.dealing import Counts
 from toolchain.schedule.emit import Emitted
 from toolchain.schedule.form.plan import Plan
@@ -13,26 +13,22 @@ from toolchain.schedule.form.realise import kept_problem
 from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.depth_first import depth_first, late_work
 from toolchain.schedule.groups.fused import TileGroups
-from toolchain.schedule.groups.grouping import Grouping
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
-from toolchain.schedule.groups.search import GroupSearch, with_groups
-from toolchain.schedule.groups.stretch_clock import StretchClock
-from toolchain.schedule.groups.timed import TimedGroups
+from toolchain.schedule.groups.search import Grouping, GroupSearch, with_groups
+from toolchain.schedule.groups.timed import StretchClock, TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.options import Options
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, joined, neighbour_rivals
-from toolchain.schedule.side_by_side import Planned, run_side_by_side
-from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tile_following import follow_makers
-from toolchain.schedule.tiling.ring import find_rings
+from toolchain.schedule.side_by_side import Planned, follow_makers, run_side_by_side
+from toolchain.schedule.tiling.slots import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline

@@ -14,8 +14,7 @@ from toolchain.schedule.multicast import team_of, teams
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
-from toolchain.schedule.tiling.ring import Ring, find_rings
-from toolchain.schedule.tiling.rotation import Rotation
+from toolchain.schedule.tiling.slots import Ring, Rotation, find_rings
 from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_state

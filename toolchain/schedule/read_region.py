@@ -16,7 +16,7 @@ from toolchain.schedule.regions.lowering import Lowered
 from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.schedule.regions.views import channel_block, first_channel, is_view
-from toolchain.schedule.unit_relief import relieved
+from toolchain.schedule.unit_balance import relieved
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.reason import reasons_json

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from toolchain.abi.origins import NONE, Origins
-from toolchain.schedule.branch_order import working_units
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.stray_accesses import slot_spans
+from toolchain.schedule.unit_balance import working_units
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
 

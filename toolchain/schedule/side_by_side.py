@@ -1,15 +1,17 @@
-"""Operations of different units that hand a tensor over in DRAM run side by side, the second on the rows that the first has stored, if their tiles
-do not stand in each other's way on chip."""
+"""Operations of different units side by side: the second one takes a tensor in the pieces in which the first one makes it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from toolchain.schedule.compile_operation import TileChoice
+from toolchain.schedule.fusion.reach import Reach, touched, units_of
+from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.unit_balance import main_unit, working_units
 from toolchain.spec.errors import UserError
 
 WORTH = 0.9
@@ -67,3 +69,62 @@ def _stretches(pools: Sequence[Pool]) -> Iterator[Pool]:
         half = pool.depth // 2
         yield Pool(pool.bank, half, pool.start)
         yield Pool(pool.bank, pool.depth - half, pool.start + half)
+
+
+def follow_makers(region: Region, planned: Sequence[Planned], choice: TileChoice) -> list[Planned]:
+    """The operations. Those that stand between two of the unit with the most multiply-accumulates, and leave it alone, have tiles after which the
+    second of these can start earlier; so have the first, where that is worth its cycles. Estimates decide."""
+    main, works = main_unit([problem for problem, _ in planned]), [working_units(problem.steps) for problem, _ in planned]
+    found, known = list(planned), dict[tuple[object, ...], tuple[Tiling, Tiling]]()
+    for index, (problem, tiling) in enumerate(planned):
+        if any(step.kind == "load" for step in problem.steps):
+            continue  # slots for operands in DRAM decide
+        maker, reader = _maker(region, found, index), _reader(region, found, index)
+        if maker is None or reader is None:
+            continue
+        if [k for k in range(maker[0], reader[0] + 1) if main in works[k]] != [maker[0], reader[0]]:
+            continue  # the unit has other work meanwhile
+        reaches, wanted = _reaches(region, found, maker, index), _first_part(problem, *found[reader[0]], reader[1])
+        if not reaches or not wanted:
+            continue
+        first, made = found[maker[0]]
+        starts = tuple(int(reach.first[0]) for reach in reaches.values())
+        key = choice.key(first), tuple(made.sizes.items()), made.order, choice.key(problem), maker[1], starts, tuple(wanted.items())
+        if key not in known:
+            known[key] = Handover(first, made, problem, reaches, wanted, choice.waits).best(tiling, choice.contexts)
+        found[maker[0]], found[index] = (first, known[key][0]), (problem, known[key][1])
+    return found
+
+
+def _maker(region: Region, planned: Sequence[Planned], index: int) -> tuple[int, str] | None:
+    """The last operation before that makes an operand on chip or a part of it, and which."""
+    bound = region.operations[index]
+    kept = {region.stands_in(tensor)[0]: name for name, tensor in bound.tensors.items() if name != "y" and name in planned[index][0].kept}
+    made = ((other, region.stands_in(region.operations[other].tensors["y"])[0]) for other in range(index - 1, -1, -1))
+    return next(((other, kept[whole]) for other, whole in made if whole in kept), None)
+
+
+def _reader(region: Region, planned: Sequence[Planned], index: int) -> tuple[int, str] | None:
+    """The first operation after it that reads the result, kept on chip, and as which operand."""
+    made, later = region.operations[index].tensors["y"], range(index + 1, len(planned))
+    readers = ((other, name) for other in later for name, tensor in region.operations[other].tensors.items() if tensor == made)
+    return next(readers, None) if "y" in planned[index][0].kept else None
+
+
+def _reaches(region: Region, planned: Sequence[Planned], maker: tuple[int, str], index: int) -> dict[str, Reach]:
+    """By dimension of the maker, the units that each unit of an operation reads. Where others make parts of the operand, theirs lie outside."""
+    problem, operand = planned[maker[0]][0], maker[1]
+    found = {name: reach for name, (reach, _) in touched(problem, planned[index][0], operand)}
+    name = problem.kernel.axes.get("c", "")
+    if name in found:
+        _, made = region.stands_in(region.operations[maker[0]].tensors["y"])
+        _, read = region.stands_in(region.operations[index].tensors[operand])
+        before = (made - read) // dict((units_of(problem) or {}).values())[name]
+        found[name] = Reach(found[name].dimension, found[name].first - before, found[name].stop - before)
+    return found
+
+
+def _first_part(problem: Problem, reader: Problem, tiling: Tiling, operand: str) -> dict[str, tuple[int, int]]:
+    """The first unit and the units, by dimension, of the part of a result with which its reader begins; none where the kernels do not say."""
+    found = dict(touched(problem, reader, operand))
+    return {name: reach.part(0, tiling.sizes[reach.dimension]) for name, (reach, _) in found.items()}

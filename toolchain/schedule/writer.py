@@ -13,10 +13,9 @@ import numpy as np
 from toolchain.abi.origins import Origins, Run, StepName, origins_of
 from toolchain.isa.assembly.assembler import read_lines
 from toolchain.isa.columns import Value
-from toolchain.schedule.emission_errors import told_for, told_of_template
 from toolchain.schedule.kernels.constants import Fetch
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.instructions import Batch, InstructionWriter, join_batches
+from toolchain.schedule.kernels.instructions import Batch, InstructionWriter, join_batches, told_for, told_of_template
 from toolchain.schedule.kernels.kernel import Kernel, Step
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.render import Renderer

@@ -12,8 +12,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.form.make import make_schedule
-from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.plan import Plan, make_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import GroupTiles, Tiled, find_tiles

@@ -17,7 +17,7 @@ from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import stated as stated_by
 from toolchain.operations.operation import Operation
 from toolchain.operations.ways import stands
-from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
+from toolchain.schedule.compile_operation import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import layout_of

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from toolchain.report.comparison.schedule_side import schedule_keys, schedule_side
-from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.files import read_schedule
 from toolchain.spec.errors import Source
 
 TEXT = """

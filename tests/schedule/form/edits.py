@@ -8,12 +8,10 @@ import yaml
 
 from tests.operations import made
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.files import read_schedule, write_schedule
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options

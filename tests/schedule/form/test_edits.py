@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.schedule.form.edits import compiled, read
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, proven, random_region
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.compile_region import find_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 

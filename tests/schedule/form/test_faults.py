@@ -13,9 +13,8 @@ from tests.schedule.form.edits import FREE, compiled, edited, operation, read, t
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
 from tests.schedule.test_compile_region import block
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.compile_region import compile_region, find_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 

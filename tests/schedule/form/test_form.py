@@ -13,18 +13,12 @@ from tests.schedule.groups.test_search import CHAINS, schedule_of
 from tests.schedule.test_compile_region import KERNELS, MACHINES
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.form.buffers import entry_of, read_buffers
-from toolchain.schedule.form.files import check_regions, read_schedule_file, read_schedules, schedule_files
-from toolchain.schedule.form.groups import read_groups
-from toolchain.schedule.form.loads import read_loads
-from toolchain.schedule.form.make import make_schedule
-from toolchain.schedule.form.order import check_head, ordered_region
-from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.realise import realise
+from toolchain.schedule.form.files import check_regions, read_schedule_file, read_schedules, schedule_files, write_schedule
+from toolchain.schedule.form.groups import read_groups, read_loads
+from toolchain.schedule.form.plan import Plan, make_schedule
+from toolchain.schedule.form.realise import check_head, ordered_region, realise
 from toolchain.schedule.form.schedule import ChipBuffer, Group, Schedule, ScheduledOperation
-from toolchain.schedule.form.slots import SlotReader
-from toolchain.schedule.form.tiles import check_tile
-from toolchain.schedule.form.within import narrowed
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, Slot
@@ -32,7 +26,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.tiling.tile_size import TileSize
+from toolchain.schedule.tiling.tile_table import TileSize
 from toolchain.spec.errors import UserError
 
 SHAPE = Shape(1, 16, 4, 4)

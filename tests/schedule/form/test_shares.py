@@ -14,12 +14,11 @@ from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import KERNELS, MACHINES, proven, three_convolutions, two_convolutions
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.compile_region import compile_region, find_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.shares import even_shares
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region

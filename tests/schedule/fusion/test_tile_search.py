@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.schedule.fusion.fused_chains import CHAINS
-from toolchain.schedule.find_schedule import plan_region
+from toolchain.schedule.compile_operation import TileChoice
+from toolchain.schedule.compile_region import plan_region
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import find_tiles, search_tiles
 from toolchain.schedule.groups.fused import TileGroups
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.load import load_machine
 
 VTA = load_machine("vta")

@@ -9,7 +9,7 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups import rings, search
 from toolchain.schedule.kernels.kernel import Kernel

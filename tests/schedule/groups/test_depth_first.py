@@ -13,7 +13,7 @@ from toolchain.schedule import planner as compiling
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.groups.depth_first import late_work
-from toolchain.schedule.groups.grouping import Grouping
+from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region

@@ -9,17 +9,16 @@ import pytest
 from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS, schedule_of
-from toolchain.schedule.find_schedule import find_groups, plan_region
+from toolchain.schedule.compile_operation import TileChoice
+from toolchain.schedule.compile_region import find_groups, plan_region
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.groups.fused import LONGEST, TileGroups
-from toolchain.schedule.groups.grouping import Grouping
-from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
+from toolchain.schedule.groups.search import Grouping, load_cycles
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.rows.row_group import RowGroup
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.load import load_machine
 
 MACHINE = short_machine()[0]

@@ -1,4 +1,5 @@
-"""Groups that the search finds: chains of random operations on tensors many times the memory are exact, whatever an edit makes of them too."""
+"""Groups that the search finds: chains of random operations on tensors many times the memory are exact, whatever an edit makes of them too. A
+plan without groups stays what it was; one with groups has those that were chosen."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -18,16 +19,16 @@ from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_re
 from tests.schedule.test_compile_region import proven
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import compile_region, find_groups, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.files import read_schedule, write_schedule
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.groups import search
+from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 
@@ -244,3 +245,22 @@ def test_branches_share_a_load_where_memory_does_not_wrap() -> None:
     (group,) = schedule.groups
     assert [(load.buffer.tensor, load.buffer.lines > 0) for load in group.loads] == [("t", True)]
     assert proven(compile_region(machine, kernels, region, None, schedule), machine)
+
+
+def found() -> Grouping:
+    return find_groups(*short_machine(), CHAINS["conv -> conv"], Options())
+
+
+def test_the_plan_has_the_groups_that_were_chosen() -> None:
+    grouping = found()
+    assert [proposal.group.operations for proposal in grouping.chosen] == [range(2)]
+    assert not grouping.base.groups
+    assert [type(group) for group in grouping.plan.groups.values()] == [RowGroup]
+
+
+def test_a_group_joins_the_others_in_the_order_of_operations() -> None:
+    grouping = found()
+    (proposal,) = grouping.chosen
+    alone = Grouping(grouping.base, grouping.candidates, grouping.members)
+    assert not alone.plan.groups
+    assert alone.joined(proposal).plan.groups.keys() == grouping.plan.groups.keys()

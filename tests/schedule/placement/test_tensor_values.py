@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.compile import pack_tensors
+from toolchain.schedule.compile_operation import pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.placement.tensor_values import box_of, tensor_packing, tensor_values

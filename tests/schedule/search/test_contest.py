@@ -9,7 +9,7 @@ from tests.operations.made import load_machine
 from tests.schedule.search.made_graphs import inception
 from tests.schedule.test_compile_region import proven
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.program import turned

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.schedule.search.test_contest import space_on
-from toolchain.schedule.find_schedule import search_schedule
+from toolchain.schedule.compile_region import search_schedule
 from toolchain.schedule.options import Options
 from toolchain.schedule.search.policies import OWN, policy_named
 from toolchain.spec.errors import UserError

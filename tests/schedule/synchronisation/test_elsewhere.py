@@ -8,8 +8,7 @@ import toolchain.schedule.synchronisation.elsewhere as elsewhere
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import three_convolutions
 from toolchain.isa.program import Program
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import find_schedule
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 

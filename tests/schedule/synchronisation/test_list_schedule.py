@@ -19,7 +19,7 @@ from toolchain.emulator import reference
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
-from toolchain.schedule.compile import emit_alone, pack_tensors
+from toolchain.schedule.compile_operation import emit_alone, pack_tensors
 from toolchain.schedule.kernels.problem import keep_on_chip, state_problem
 from toolchain.schedule.synchronisation.list_schedule import find_work, free_units, list_order
 from toolchain.schedule.synchronisation.plan_clock import durations

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schedule.test_copies import cores, exact, random_region, two_convolutions
+from tests.schedule.test_options import cores, exact, random_region, two_convolutions
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels

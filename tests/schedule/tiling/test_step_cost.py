@@ -1,4 +1,5 @@
-"""Derived cycles are those of the emitted program: of each step of each tile, to the cycle."""
+"""Derived cycles are those of the emitted program: of each step of each tile, to the cycle. The estimate of units side by side lies between
+the busiest of them and all of them in turn."""
 
 import math
 from collections import Counter
@@ -6,17 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.operations.made import load_machine
 from tests.slower import slower
 from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
-from toolchain.schedule.compile import CompiledOperation, emit_alone, pack_tensors
+from toolchain.schedule.compile_operation import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import order_steps
-from toolchain.schedule.tiling.step_cost import items_cycles, loading_cycles, step_instructions
+from toolchain.schedule.tiling.step_cost import items_cycles, loading_cycles, overlapped, step_instructions
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
 from toolchain.timing.cost import instruction_costs
@@ -26,6 +29,8 @@ MACHINES = {name: load_machine(name) for name in ("dnnvm", "dpuv3", "vta")}
 MOST = 40
 """Tiles of a program, so that the tests take seconds."""
 KERNELS = [(name, kernel.name) for name, machine in MACHINES.items() for kernel in load_kernels(machine).values() if not kernel.passed]
+
+CYCLES = st.lists(st.integers(0, 1 << 40).map(float), min_size=1, max_size=5)
 
 
 def problems(machine: str, kernel: str, count: int) -> list[Problem]:
@@ -106,3 +111,15 @@ def test_kept_cycles_of_loading_are_those_of_their_own_counts_and_machine() -> N
     assert few[1] < many[1]
     assert loading_cycles(problem, loading, np.array([1, 5])) is few
     assert loading_cycles(replace(problem, machine=slower(problem.machine)), loading, np.array([1, 5]))[1] > few[1]
+
+
+@given(busy=CYCLES, ends=st.integers(0, 1 << 20).map(float))
+def test_units_hide_behind_the_busiest_one(busy: list[float], ends: float) -> None:
+    assert max(busy) + ends <= overlapped(busy, ends) <= sum(busy) + ends
+    assert overlapped(busy, ends, 1) == sum(busy)
+
+
+@given(busy=CYCLES)
+def test_tiles_at_once_and_one_by_one_cost_the_same(busy: list[float]) -> None:
+    columns = [np.full(3, cycles) for cycles in busy]
+    np.testing.assert_array_equal(overlapped(columns, np.zeros(3)), np.full(3, overlapped(busy, 0.0)))

@@ -9,7 +9,7 @@ import pytest
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.analysis.checks import prepare_program
-from toolchain.schedule.compile import compile_operation, emit_alone, pack_tensors
+from toolchain.schedule.compile_operation import compile_operation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import state_problem

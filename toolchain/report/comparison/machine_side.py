@@ -9,7 +9,7 @@ from toolchain.report.comparison.side import BUILD, LESS, MACHINE, Figure, Part,
 from toolchain.runtime.bundle import bundle_machine, read_bundle
 from toolchain.runtime.contents import Bundle, Manifest, Target
 from toolchain.runtime.timing import modelled
-from toolchain.schedule.form.read import read_schedule
+from toolchain.schedule.form.files import read_schedule
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.render import NOTES, values_by_path

@@ -1,21 +1,15 @@
-"""A schedule to a plan: everything that it says is checked, and all that follows from it is derived."""
+"""A schedule to a plan: everything that it says is checked, its order first, and all that follows from it is derived."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from toolchain.schedule.form.buffers import read_buffers
-from toolchain.schedule.form.fused import share_tiles
-from toolchain.schedule.form.groups import read_groups
-from toolchain.schedule.form.loads import read_loads
-from toolchain.schedule.form.order import check_head, ordered_region
+from toolchain.schedule.form.buffers import instances, read_buffers, read_shared
+from toolchain.schedule.form.groups import read_groups, read_loads, share_tiles
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, ScheduledOperation, Share
-from toolchain.schedule.form.shared import instances, read_shared
 from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
-from toolchain.schedule.form.slots import SlotReader
-from toolchain.schedule.form.tiles import check_tile
-from toolchain.schedule.form.within import narrowed
+from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
@@ -23,16 +17,83 @@ from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
 from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.ring import find_rings
-from toolchain.schedule.tiling.slots_beside import SlotsBeside
+from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.spec.errors import UserError, nearest
+from toolchain.spec.errors import Diagnostic, UserError, nearest
+from toolchain.spec.fingerprint import fingerprint
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Path, gather
 
 MOST_TILES = 1 << 20
 """The most tiles of a region; more take minutes to write down, and no search comes near."""
 Entry = tuple[int, Path, ScheduledOperation]
+
+
+def check_head(machine: Machine, region: Region, schedule: Schedule) -> None:
+    """Raises UserError E1401 for a schedule of another region, machine or architecture."""
+    wanted = {"region": region.name, "machine": machine.name, "fingerprint": fingerprint(machine)}
+    found = {"region": schedule.region, "machine": schedule.machine, "fingerprint": schedule.fingerprint}
+    for key, value in wanted.items():
+        if found[key] != value:
+            hint = "the machine's file or its parameters have changed: build without the schedule and start from that" * (key == "fingerprint")
+            raise schedule.error("E1401", f"the schedule's {key} is '{found[key][:80]}', this is '{value}'", ("schedule", key), hint)
+
+
+def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[int, ...]]:
+    """The region in the schedule's order, and the index that each operation had.
+
+    Raises UserError E1402 for operations that are not the region's, missing or there twice, E1403 for one that reads a tensor made later.
+    """
+    faults = list(_faults(region, schedule))
+    if faults:
+        raise UserError(*faults)
+    order = tuple(operation.operation for _, operation in schedule.entries())
+    ordered = replace(region, operations=tuple(region.operations[index] for index in order))
+    early = list(_early(ordered, schedule))
+    if early:
+        raise UserError(*early)
+    return ordered, order
+
+
+def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:
+    count, seen = len(region.operations), set[int]()
+    for path, operation in schedule.entries():
+        index = operation.operation
+        if index >= count:
+            yield schedule.fault("E1402", f"there is no operation {index}: the region has {count}, from 0 on", (*path, "operation"))
+        elif index in seen:
+            yield schedule.fault("E1402", f"operation {index} is there twice", (*path, "operation"))
+        elif operation.name != region.operations[index].operation.name:
+            name = region.operations[index].operation.name
+            yield schedule.fault("E1402", f"operation {index} is '{name}', not '{operation.name}'", (*path, "name"), "the index says which one it is")
+        seen.add(index)
+    for index in sorted(set(range(count)) - seen):
+        yield schedule.fault("E1402", f"operation {index}, '{region.operations[index].operation.name}', is missing", ("groups",))
+
+
+def _early(ordered: Region, schedule: Schedule) -> Iterator[Diagnostic]:
+    """Operations that read a tensor before it is made."""
+    made = set(ordered.inputs)
+    for (path, _), bound in zip(schedule.entries(), ordered.operations, strict=True):
+        for place, tensor in bound.tensors.items():
+            if place != "y" and not _known(ordered, made, ordered.viewed(tensor)):
+                yield schedule.fault("E1403", f"'{bound.operation.name}' reads '{tensor}' before it is made", path)
+        made.add(bound.tensors["y"])
+
+
+def _known(region: Region, made: set[str], tensor: str) -> bool:
+    """Whether a tensor is made: itself, all parts of it, or a tensor that it is a part of."""
+    above = tensor
+    while above not in made and above in region.slices:
+        above = region.slices[above].parent
+    open_parts = [tensor]
+    while above not in made and open_parts:
+        name = open_parts.pop()
+        if name not in made:
+            if name not in region.parts:
+                return False
+            open_parts += region.parts[name]
+    return True
 
 
 def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, stored: bool = False) -> Plan:

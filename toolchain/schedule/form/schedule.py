@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
-from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.schedule.options import ONE, Copies
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.yaml_nodes import Node, Path
 

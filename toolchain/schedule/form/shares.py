@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import prod
 
-from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.schedule import Schedule, Share
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.multicast import can_multicast
+from toolchain.schedule.options import Copies
 from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from toolchain.schedule.fusion.reach import Reach
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
-from toolchain.schedule.tiling.overlap import Floats, overlapped
+from toolchain.schedule.tiling.step_cost import Floats, overlapped
 from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of
 from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, fill_slots, take_slots
 from toolchain.spec.arrays import Ints, rows_of

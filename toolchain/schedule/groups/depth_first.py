@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from toolchain.abi.origins import Origins
-from toolchain.schedule.groups.grouping import Grouping
-from toolchain.schedule.groups.search import Proposal
-from toolchain.schedule.groups.stretch_clock import StretchClock
+from toolchain.schedule.groups.search import Grouping, Proposal
+from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.placement.on_chip_allocation import Residents, group_numbers, grouped
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.timing.simulate import Timeline

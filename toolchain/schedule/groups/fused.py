@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from toolchain.isa.footprint.loop_nest import pipelined_steps
+from toolchain.schedule.compile_operation import Key as ProblemKey
+from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import Pass, TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
-from toolchain.schedule.tile_choice import Key as ProblemKey
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage
@@ -12,10 +13,8 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_load import Loadable, find_loadable
 from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
-from toolchain.schedule.tile_choice import TileChoice
-from toolchain.schedule.tiling.ring import find_rings
-from toolchain.schedule.tiling.slots_beside import SlotsBeside
-from toolchain.schedule.tiling.tile_size import size_limits
+from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
+from toolchain.schedule.tiling.tile_table import size_limits
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import align, constant

@@ -5,19 +5,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled
-from toolchain.schedule.groups.load_cost import load_cycles
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, group_numbers, grouped, in_dram
+from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
 from toolchain.schedule.rows.row_group import RowGroup
-from toolchain.schedule.rows.row_load import Loadable
-from toolchain.schedule.tiling.overlap import overlapped
+from toolchain.schedule.rows.row_load import Loadable, RowLoad
+from toolchain.schedule.rows.row_step import row_names
+from toolchain.schedule.tiling.step_cost import overlapped, step_cycles, tile_frame
 from toolchain.schedule.tiling.tiles import Tiling
+
+Busy = dict[str, float]
+"""Cycles by unit."""
 
 LONGEST = 16
 """Operations of a group."""
@@ -27,6 +33,20 @@ AHEAD = (1, 0)
 """Slabs in advance, as tried for the estimate, which does not see them."""
 WAYS = 24
 """Layouts of the rings of one group that are tried, at most."""
+
+
+def load_cycles(group: RowGroup, problems: Sequence[Problem]) -> list[Busy]:
+    """By load of the group, estimated as one full slab after the other. problems: of its operations, with the tensors on chip."""
+    return [_row_cycles(problems[load.member], load) for load in group.loads]
+
+
+def _row_cycles(problem: Problem, load: RowLoad) -> Busy:
+    place, step = problem.kernel.place(load.place), problem.filling(load.place)
+    assert step is not None
+    numbers = {**problem.numbers, **problem.extents, **row_names(problem, place, range(min(load.size, load.height)))}
+    names = {name: np.array([value], np.int64) for name, value in numbers.items()}
+    found = step_cycles(problem, step, names, tile_frame(problem, names))
+    return {unit: float(cycles[0]) * load.height / load.size for unit, cycles in found.items()}
 
 
 @dataclass(frozen=True)
@@ -198,3 +218,25 @@ def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storag
     hidden = {name for p in chosen if isinstance(p.group, TileGroup) for name in p.group.hidden}
     groups = {numbers[p.group.operations[0]]: p.group for p in chosen}
     return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents, hidden=hidden), groups)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """base: the plan without groups. candidates: all tensors that may stay on chip, by operations one by one. members: tiles of operations in a
+    group. chosen: the groups, in order. shared: buffers in memories that streams share."""
+
+    base: Plan
+    candidates: Mapping[str, Candidate]
+    members: Members
+    chosen: Sequence[Proposal] = ()
+    shared: SharedSlots = field(default_factory=dict[str, SharedSlot])
+
+    @cached_property
+    def plan(self) -> Plan:
+        """With its groups."""
+        return replace(with_groups(self.base, self.candidates, self.members.storage, self.chosen), shared=self.shared)
+
+    def joined(self, proposal: Proposal) -> "Grouping":
+        """With one more group."""
+        chosen = sorted([*self.chosen, proposal], key=lambda each: each.group.operations.start)
+        return replace(self, chosen=chosen)

@@ -1,7 +1,8 @@
-"""Items to instructions as columns: fields are evaluated for all tiles at once, and no text is written."""
+"""Items to instructions as columns: fields are evaluated for all tiles at once, no text is written, and an error names the template or
+the place of a kernel file that wrote the instruction."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,14 @@ from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.sequence import Formula, Issue, Items
 from toolchain.spec.arrays import Ints
-from toolchain.spec.errors import Span, fail
+from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
 from toolchain.spec.model import Field, Machine
 
 Place = Path | Span
 """A template, or a place in a kernel file."""
+
+SHOWN = 120
+"""Characters of an instruction's line in a message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,3 +142,30 @@ def _value(form: Form, described: Field, formula: Formula | None, frame: Frame, 
         text = f"{form.instruction.name}'s {described.name} is {seen}, outside {described.low}..{described.high}, for {label(int(wrong[0]))}"
         raise fail("E0304", text, formula.expr.span)
     return value
+
+
+def told_for(error: UserError, label: str) -> UserError:
+    """The error of a template that could not be rendered, with the label of its step."""
+    return UserError(*(replace(d, message=f"{d.message} (for {label})") for d in error.diagnostics))
+
+
+def told(diagnostic: Diagnostic, line: str, label: str, place: Place) -> Diagnostic:
+    """A fault of an instruction, with its line, its purpose, and the place that wrote it."""
+    shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    message = f"{diagnostic.message}, in `{shown}` for {label}"
+    if isinstance(place, Path):
+        return replace(diagnostic, message=message, span=None, place=str(place))
+    return replace(diagnostic, message=message, span=place)
+
+
+def told_of_template(error: UserError, text: Source, label: str, template: Path) -> UserError:
+    """Faults in a text that a template wrote, one for each kind of fault."""
+    return once((told(d, text.line(d.span.line).strip(), label, template), template) if d.span else (d, str(d)) for d in error.diagnostics)
+
+
+def once(found: Iterable[tuple[Diagnostic, Place | str]]) -> UserError:
+    """The first diagnostic of each code and place: the other instructions of the place have the same fault."""
+    first: dict[tuple[Place | str, str], Diagnostic] = {}
+    for diagnostic, place in found:
+        first.setdefault((place, diagnostic.code), diagnostic)
+    return UserError(*first.values())

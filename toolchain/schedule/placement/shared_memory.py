@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from toolchain.abi.packing import view_packing
-from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.arena import Need, share_room
 from toolchain.schedule.placement.dram_buffers import Buffer, SharedPlace, Storage
 from toolchain.schedule.regions.region import Region

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import networkx as nx
 
-from toolchain.schedule.branch_order import branch_order
-from toolchain.schedule.groups.stretch_clock import StretchClock
+from toolchain.schedule.compile_operation import TileChoice
+from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.kernel_selection import able_kernels, host_cycles
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
@@ -15,8 +15,8 @@ from toolchain.schedule.options import Options
 from toolchain.schedule.planner import Planner, bound_problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.precedence import operation_graph
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import tile_fits
+from toolchain.schedule.unit_balance import branch_order
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

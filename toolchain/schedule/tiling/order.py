@@ -15,7 +15,7 @@ from toolchain.schedule.rows.interleave import Turn
 from toolchain.schedule.rows.row_load import RowLoad
 from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.rows.row_step import ring_names, row_names, whole_tile
-from toolchain.schedule.tiling.ring import Ring, Tiles
+from toolchain.schedule.tiling.slots import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant

@@ -1,11 +1,12 @@
 """Cycles that a step keeps each unit, for many tiles at once: its instructions' timing classes over the values that the kernel writes into their
 fields."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.constants import constant_length
@@ -19,6 +20,10 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.timing.class_cost import ClassCost, Fields, class_cost, ports_at_once
+
+Floats = NDArray[np.float64]
+FRICTION = 1 / 16
+"""The share of the other units' work that does not hide behind the busiest one."""
 
 
 def step_cycles(problem: Problem, step: Step, names: Mapping[str, Ints], frame: Frame) -> dict[str, Ints]:
@@ -159,3 +164,12 @@ def own_channels(problem: Problem) -> dict[str, int]:
     return {
         f"{t.name}_channels": constant(t.extents[domains[t.layout].index("c")], problem.numbers) for t in kernel.tensors if "c" in domains[t.layout]
     }
+
+
+def overlapped(busy: Sequence[Floats] | Sequence[float], ends: Floats | float, contexts: int = 2) -> Floats:
+    """Cycles: those of the busiest unit, a part of the others' work, and the ends that no work hides; with one context everything in turn.
+
+    busy: by unit.
+    """
+    together, longest = np.add.reduce(busy), np.maximum.reduce(busy)
+    return together if contexts == 1 else longest + ends + (together - longest) * FRICTION

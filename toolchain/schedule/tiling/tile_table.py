@@ -3,7 +3,8 @@
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,13 @@ from toolchain.schedule.kernels.kernel import Dimension, Kernel, KernelKey, Step
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence import Items, formulas
 from toolchain.schedule.kernels.windows import largest_window
-from toolchain.schedule.tiling.overlap import Floats
-from toolchain.schedule.tiling.step_cost import step_cycles, step_instructions, tile_frame
-from toolchain.schedule.tiling.tile_limits import fitting
+from toolchain.schedule.tiling.step_cost import Floats, step_cycles, step_instructions, tile_frame
+from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
 from toolchain.spec.evaluate import align, constant
 from toolchain.spec.expr import Expr, Name, walk
+from toolchain.spec.reasons import text_of
+from toolchain.spec.render import unparse
 
 Columns = Mapping[str, Ints]
 Key = tuple[str, tuple[tuple[int, int], ...], tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, int] | None]
@@ -219,3 +221,42 @@ def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
 def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Floats]:
     """By dimension, how many full tiles the extent is."""
     return {name: problem.extents[name] / size for name, size in sizes.items()}
+
+
+def size_limits(problem: Problem, dimension: str) -> tuple[int, int]:
+    """The most units of a dimension that a tile may have, and the number that they must be a multiple of unless it has all."""
+    found = next(d for d in problem.kernel.tile if d.name == dimension)
+    extent = problem.extents[dimension]
+    most = min(constant(found.most, problem.numbers), extent) if found.most else extent
+    return most, constant(found.multiple, problem.numbers) if found.multiple else 1
+
+
+@dataclass(frozen=True)
+class TileSize:
+    """sizes: units of every dimension in a full tile."""
+
+    problem: Problem
+    sizes: Mapping[str, int]
+
+    @cached_property
+    def _names(self) -> dict[str, Ints]:
+        return tile_names(self.problem, {name: np.array([size], np.int64) for name, size in self.sizes.items()})
+
+    @property
+    def broken(self) -> str:
+        """The first condition of the kernel that does not hold, or field that does not hold its value; empty where there is none."""
+        for that in self.problem.kernel.where:
+            if not evaluate_arrays(that, self._names)[0]:
+                return f"it wants {unparse(that)}"
+        return next((text_of(fault.reason) for fault in tile_faults(self.problem, self._names)), "")
+
+    @cached_property
+    def rooms(self) -> dict[str, int]:
+        """Elements of one slot of each place that needs any, in each bank of a pool."""
+        places = (p for p in self.problem.kernel.places if p.name not in self.problem.elsewhere)
+        rooms = {p.name: int(evaluate_arrays(p.size, self._names)[0]) for p in places}
+        return {name: room for name, room in rooms.items() if room}
+
+    def count(self, place: str) -> int:
+        """How many different tiles a place ever holds."""
+        return prod(-(-self.problem.extents[name] // self.sizes[name]) for name in self.problem.kernel.place(place).by)

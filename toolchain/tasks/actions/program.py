@@ -17,12 +17,11 @@ from toolchain.graph.store import read_stage
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.find_schedule import search_schedule
-from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules
-from toolchain.schedule.form.make import make_schedule
+from toolchain.schedule.compile_region import search_schedule
+from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
+from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.form.write import write_schedule
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial

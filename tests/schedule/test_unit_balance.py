@@ -1,4 +1,5 @@
-"""An average moves to the pool unit where convolutions of other branches run meanwhile, and the program that follows is exact."""
+"""A pool runs beside the longest convolution of the other branches, before its own reader, and the schedule says so. An average moves to the
+pool unit where convolutions of other branches run meanwhile, and the program that follows is exact."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,19 +22,63 @@ from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.unit_relief import relieved
+from toolchain.schedule.unit_balance import branch_order, relieved
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 
-SIZE = (4, 32, 28, 28)
+MACHINE = load_machine("dpuv3")
+SIZE = (1, 32, 28, 28)
+
+RELIEF_SIZE = (4, 32, 28, 28)
+
+
+def block() -> Region:
+    """Three branches of one tensor: a 1x1 and a 5x5 convolution, a 3x3, and a pool before a 1x1 convolution."""
+    stem, one, wide, other, last = (
+        replace(convolution(SIZE, (32, k, k), seed, 200, pads=(k // 2,) * 4), name=name)
+        for seed, (name, k) in enumerate({"stem": 1, "one": 1, "wide": 5, "other": 3, "last": 1}.items())
+    )
+    pool = made.max_pool("pool", SIZE, made.Window((3, 3), pads=(1, 1, 1, 1)))
+    bound = (
+        Bound(stem, {"x": "in", "y": "x"}), Bound(one, {"x": "x", "y": "a"}), Bound(wide, {"x": "a", "y": "b"}),
+        Bound(other, {"x": "x", "y": "c"}), Bound(pool, {"x": "x", "y": "p"}), Bound(last, {"x": "p", "y": "d"}),
+    )  # fmt: skip
+    return Region("block", dict.fromkeys(("in", "x", "a", "b", "c", "p", "d"), Shape(*SIZE)), ("in",), ("b", "c", "d"), bound, {})
+
+
+def order_on(machine: Machine) -> list[int]:
+    region, kernels = block(), load_kernels(machine)
+    problems = [choose_kernel(machine, kernels, bound.operation) for bound in region.operations]
+    return branch_order(region, problems)
+
+
+def test_the_pool_stands_before_the_longest() -> None:
+    assert order_on(MACHINE) == [0, 1, 4, 2, 3, 5]
+
+
+def test_one_unit_for_all_work_leaves_the_order() -> None:
+    assert order_on(load_machine("vta")) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_schedule_names_operations_as_the_region_has_them() -> None:
+    region = block()
+    compiled = compile_region(MACHINE, load_kernels(MACHINE), region)
+    scheduled = [operation.operation for group in compiled.schedule.groups for operation in group.operations]
+    assert scheduled == [0, 1, 4, 2, 3, 5]
+    inputs = {"in": np.random.default_rng(0).integers(-128, 128, SIZE, np.int8)}
+    state = compiled.state(inputs)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    wanted = expected(region, inputs, MACHINE.quantisation or Numerics())
+    for name in region.outputs:
+        np.testing.assert_array_equal(compiled.result(state, name), wanted[name])
 
 
 def layer(name: str, kernel: int) -> Operation:
-    return replace(convolution(SIZE, (32, kernel, kernel), kernel, 200, pads=(kernel // 2,) * 4), name=name)
+    return replace(convolution(RELIEF_SIZE, (32, kernel, kernel), kernel, 200, pads=(kernel // 2,) * 4), name=name)
 
 
 def average(multiply: int = 7) -> Operation:
-    return made.average_pool("mean", SIZE, made.Window((3, 3), pads=(1, 1, 1, 1)), multiply, made.Requantise(6))
+    return made.average_pool("mean", RELIEF_SIZE, made.Window((3, 3), pads=(1, 1, 1, 1)), multiply, made.Requantise(6))
 
 
 def region(machine: Machine, beside: int, mean: Operation) -> Region:
@@ -43,7 +88,7 @@ def region(machine: Machine, beside: int, mean: Operation) -> Region:
     names = ("in", "x", "a", "p", "b") if beside else ("in", "x", "p", "b")
     kernels = load_kernels(machine)
     chosen = tuple(replace(each, kernel=choose_kernel(machine, kernels, each.operation).kernel.name) for each in bound)
-    return Region("block", dict.fromkeys(names, Shape(*SIZE)), ("in",), ("a", "b") if beside else ("b",), chosen, {})
+    return Region("block", dict.fromkeys(names, Shape(*RELIEF_SIZE)), ("in",), ("a", "b") if beside else ("b",), chosen, {})
 
 
 FREE = {"BANK_PORTS": "0", "MISC_ROWS": "4"}
@@ -90,7 +135,7 @@ def test_what_moves_is_exact_and_quicker() -> None:
     kernels, before = load_kernels(machine), region(machine, 5, average())
     kernel = relieved(machine, kernels, before)[2]
     after = replace(before, operations=tuple(replace(b, kernel=kernel) if b.operation.name == "mean" else b for b in before.operations))
-    inputs = {"in": np.random.default_rng(0).integers(-128, 128, SIZE, np.int8)}
+    inputs = {"in": np.random.default_rng(0).integers(-128, 128, RELIEF_SIZE, np.int8)}
     wanted, found = expected(before, inputs, machine.quantisation or Numerics()), compile_region(machine, kernels, after, GREEDY)
     state = found.state(inputs)
     engine_named("fast")(found.program, state, found.checked.order)
@@ -101,7 +146,7 @@ def test_what_moves_is_exact_and_quicker() -> None:
 
 def inception(folder: Path) -> Path:
     """A block of three branches as ONNX, of which one begins with an average."""
-    rng, node, (_, channels, *size) = np.random.default_rng(3), helper.make_node, SIZE
+    rng, node, (_, channels, *size) = np.random.default_rng(3), helper.make_node, RELIEF_SIZE
     weights = {name: (rng.normal(size=(32, channels, k, k)) / (k * 6)).astype(np.float32) for name, k in (("w1", 1), ("w2", 5), ("w3", 3), ("w4", 1))}
     nodes = [
         node("Conv", ["x", "w1"], ["stem"], "stem"),

@@ -6,9 +6,8 @@ from tests.schedule.form.edits import Edit, edited, read
 from tests.schedule.form.test_shares import four, refused
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import proven, three_convolutions
-from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.compile_region import compile_region, find_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 

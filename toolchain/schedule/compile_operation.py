@@ -1,30 +1,40 @@
-"""From an operation to the fastest program that the search finds for it."""
+"""From an operation to the fastest program that the search finds for it; operations of the same sizes share one search."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from toolchain.abi.origins import Origins
 from toolchain.abi.packing import PAGE, Packing
 from toolchain.analysis.checks import Checked, prepare_program
+from toolchain.analysis.in_place import repeats
 from toolchain.analysis.state import State, new_state
+from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import own_channels
+from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.schedule.writer import POOL, part_of
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
-from toolchain.timing.simulate import Timeline, time_program
+from toolchain.timing.simulate import Timeline, time_program, time_state
+
+Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...]]
+
+TRIED = 24
+"""Tilings of an operation that are looked at where a machine's pipelines have rules."""
 
 
 @dataclass(frozen=True)
@@ -159,3 +169,48 @@ def _places(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> Iterator[
         if top[view.memory] > machine.memory[view.memory].bytes:
             raise fail("E1004", f"tensor '{name}' of {size} bytes does not fit into '{view.memory}'")
         yield name, TensorPlace(address, size, address // max(view.unit, 1))
+
+
+@dataclass
+class TileChoice:
+    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. waits: those
+    that `Handover` found."""
+
+    contexts: int
+    timed: int
+    found: dict[tuple[Key, int], Tiling] = field(default_factory=dict[tuple[Key, int], Tiling])
+    waits: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
+
+    def best(self, problem: Problem, streams: int = 1) -> Tiling:
+        """streams: that share the tiles; with several, the estimate decides. Raises UserError E1004 where no tile fits."""
+        key = self.key(problem), streams
+        if key not in self.found:
+            ranked = self._ranked(problem, streams)
+            self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
+        return self.found[key]
+
+    def _ranked(self, problem: Problem, streams: int) -> Sequence[Tiling]:
+        """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""
+        if streams > 1:
+            return rank_tilings(problem, self.contexts, 1, streams)
+        if not pipelined_steps(problem.machine):
+            return rank_tilings(problem, self.contexts, self.timed)
+        ranked = rank_tilings(problem, self.contexts, max(self.timed, TRIED))
+        kept = list(islice((tiling for tiling in ranked if _is_apart(problem, tiling)), self.timed))
+        return kept or ranked[: self.timed]
+
+    def key(self, problem: Problem) -> Key:
+        """Everything that decides the tiles of an operation."""
+        return tile_key(problem), tuple(problem.pools.items())
+
+
+def _is_apart(problem: Problem, tiling: Tiling) -> bool:
+    """Whether no instruction of the operation alone touches an element again before its pipeline is done with it."""
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    return not len(repeats(prepare_program(compiled.program, compiled.state()).provenance))
+
+
+def _cycles(problem: Problem, tiling: Tiling) -> float:
+    """Exactly, of the operation alone."""
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    return time_state(compiled.program, compiled.state()).cycles

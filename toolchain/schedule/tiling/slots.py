@@ -1,13 +1,19 @@
-"""A memory filled round and round by values known when compiling: every tile goes where the oldest ones stood, so it can be loaded long before."""
+"""Addresses of slots: rings that a memory's values fill round and round, rotation from one operation to the next, and room beside the slots
+of operations that run at the same time."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import fail
 
 Key = tuple[int, ...]
+
+Member = tuple[Problem, Tiling]
+Stretch = tuple[str, Pool]
+"""A memory and a stretch of it."""
 
 
 @dataclass
@@ -84,3 +90,64 @@ def find_rings(problems: Sequence[Problem]) -> dict[str, Ring]:
     mixed = {place.memory for place, problem in places if place.name not in problem.known}
     pools = {place.memory: problem.pools[place.memory] for place, problem in places if place.memory not in mixed}
     return {memory: Ring(found[0].depth) for memory, found in pools.items() if len(found) == 1 and (found[0].bank, found[0].start) == (0, 0)}
+
+
+@dataclass
+class Rotation:
+    """ends: where the last operation's slots end in each pool."""
+
+    ends: dict[Stretch, int] = field(default_factory=dict[Stretch, int])
+
+    def turn(self, members: Sequence[Member]) -> list[Tiling]:
+        """The tilings of operations that work at the same time, with each pool's slots from where the last operation's end, wrapping; from the start
+        where they do not fit so. A slot that several members use is one."""
+        held = [(problem.memories[name], tiling.room[name], slots) for problem, tiling in members for name, slots in tiling.places.items()]
+        slots = dict.fromkeys((memory, slot, room) for memory, room, own in held for slot in own)
+        moved: dict[tuple[str, Slot], Slot] = {}
+        for memory, pools in members[0][0].pools.items():
+            for pool in pools:
+                here = sorted((slot.address - pool.start, room) for m, slot, room in slots if m == memory and _inside(slot, pool))
+                addresses, end = _around(here, self.ends.get((memory, pool), 0), pool.depth)
+                self.ends[memory, pool] = end
+                for (old, _), new in zip(here, addresses, strict=True):
+                    moved[memory, Slot(pool.bank, pool.start + old)] = Slot(pool.bank, pool.start + new)
+        return [
+            replace(tiling, places={name: tuple(moved[problem.memories[name], slot] for slot in own) for name, own in tiling.places.items()})
+            for problem, tiling in members
+        ]
+
+
+def _inside(slot: Slot, pool: Pool) -> bool:
+    return slot.bank == pool.bank and pool.start <= slot.address < pool.start + pool.depth
+
+
+def _around(slots: Sequence[tuple[int, int]], start: int, depth: int) -> tuple[list[int], int]:
+    """New addresses of (address, room) from `start` on, none across the end of the memory, and where they end."""
+    found, at, wrapped = list[int](), start, False
+    for _, room in slots:
+        if at + room > depth:
+            at, wrapped = 0, True
+        if wrapped and at + room > start:
+            return [address for address, _ in slots], max((address + size for address, size in slots), default=0)
+        found.append(at)
+        at += room
+    return found, at
+
+
+@dataclass
+class SlotsBeside:
+    """rings: memories that are filled round and round, where slots have no fixed place. taken: by memory, slots and the room of each."""
+
+    rings: Collection[str]
+    taken: dict[str, list[tuple[Slot, int]]] = field(default_factory=dict[str, list[tuple[Slot, int]]])
+
+    def left(self, problem: Problem) -> dict[str, tuple[Pool, ...]]:
+        """The stretches of an operation's pools that are free for its tiles."""
+        return {memory: beside(pools, self.taken[memory]) if memory in self.taken else pools for memory, pools in problem.pools.items()}
+
+    def add(self, problem: Problem, tiling: Tiling) -> None:
+        """Takes the slots of an operation."""
+        for name, slots in tiling.places.items():
+            memory = problem.memories[name]
+            if memory not in self.rings or name not in problem.known:
+                self.taken.setdefault(memory, []).extend((slot, tiling.room[name]) for slot in slots)

@@ -12,7 +12,7 @@ from tests.schedule.fusion.fused_chains import CHAINS, scheduled
 from tests.schedule.test_compile_region import KERNELS, MACHINES, proven
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.spec.errors import UserError
 
 REGION = CHAINS["conv -> add, x passed"]

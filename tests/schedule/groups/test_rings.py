@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.groups.layout import Stream, lay_rings
+from toolchain.schedule.groups.rings import Stream, lay_rings
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.placement.on_chip_allocation import Lines, RowRing
 

@@ -20,13 +20,11 @@ from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.copies import Copies
-from toolchain.schedule.find_schedule import find_schedule
-from toolchain.schedule.form.write import write_schedule
+from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.options import Options
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

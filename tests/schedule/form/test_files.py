@@ -1,6 +1,8 @@
-"""Whatever a file holds, it is a schedule or refused: never a traceback."""
+"""Whatever a file holds, it is a schedule or refused: never a traceback. Names of tensors and operations are any text; what is written is read
+back."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,10 +10,13 @@ from hypothesis import strategies as st
 
 from tests.schedule.form.edits import REGIONS, read, text_of
 from tests.schedule.test_compile_region import KERNELS, MACHINES
+from toolchain.schedule.form.files import HEAD, write_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.spec.errors import UserError
 
 WORDS = ("0", "1", "-1", "2.0", "1e5", "4611686018427387903", "99999999999999999999", "x", "fm", "pm", "true", "null", "[]", "{}", "[[0, 0]]", "''")
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
 def broken(text: str, draw: st.DataObject) -> str:
@@ -49,3 +54,23 @@ def test_any_text_is_a_schedule_or_refused(name: str, draw: st.DataObject) -> No
         assert str(error).startswith("mine.yaml"), (text, error)  # noqa: PT017
     else:
         assert len(found.tilings) == len(found.region.operations)
+
+
+@given(NAMES)
+def test_any_name_survives(name: str) -> None:
+    schedule = read(text_of("dpuv3"))
+    one = replace(schedule, region=name, buffers=tuple(replace(buffer, tensor=name) for buffer in schedule.buffers))
+    assert read(write_schedule(one)) == one
+
+
+@pytest.mark.parametrize("name", ["true", "null", "1", "0x10", "-", "a: b", "a #b", "two words", "conv/add_1", ""])
+def test_words_that_yaml_takes_otherwise_survive(name: str) -> None:
+    one = replace(read(text_of("dpuv3")), machine=name)
+    assert read(write_schedule(one)).machine == name
+
+
+def test_a_few_lines_an_operation() -> None:
+    text = write_schedule(read(text_of("dpuv3")))
+    assert text == text_of("dpuv3")
+    assert text.startswith(HEAD)
+    assert len(text.splitlines()) <= 4 + 4 + 6 * 4

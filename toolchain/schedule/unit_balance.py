@@ -1,19 +1,50 @@
-"""Relief of the unit with the most multiply-accumulates: an operation moves to a kernel for another unit, which would idle beside it.
+"""Work spread over units: branches in an order in which their units run side by side, and relief of the unit with the most
+multiply-accumulates."""
 
-Alone, such a kernel is mostly the slower one. It gains where other branches keep the busy unit at work meanwhile: an average pool in an Inception
-block is a convolution with a diagonal kernel, or work for the pool unit beside the convolutions of its block.
-"""
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-
-from toolchain.schedule.branch_order import first_after, main_unit, working_units
+from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.kernel_selection import CONTEXTS, able_kernels
-from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.kernels.kernel import Kernel, Step
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tile_choice import TileChoice
 from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.spec.model import Machine
+
+COMPUTING = ("start", "compute", "finish")
+"""Steps that do an operation's work; whether others are needed is not known before tensors have their places."""
+
+
+def branch_order(region: Region, problems: Sequence[Problem]) -> list[int]:
+    """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands directly
+    before the operation with the most of them, of those between its operands and its first reader."""
+    macs, main = [problem.operation.macs for problem in problems], main_unit(problems)
+    order = list(range(len(problems)))
+    for index in (index for index, problem in enumerate(problems) if main not in working_units(problem.steps)):
+        at = order.index(index)
+        first = first_after(region, order[:at], index)
+        beside = max(range(first, at), key=lambda place: macs[order[place]], default=at)
+        if beside < at and macs[order[beside]]:
+            order.insert(beside, order.pop(at))
+    return order
+
+
+def main_unit(problems: Sequence[Problem]) -> str:
+    """The unit with the most multiply-accumulates; empty without operations."""
+    work = [(problem.operation.macs, working_units(problem.steps)) for problem in problems]
+    busiest = {unit: sum(macs for macs, others in work if unit in others) for _, units in work for unit in units}
+    return max(busiest, key=lambda unit: (busiest[unit], unit), default="")
+
+
+def working_units(steps: Iterable[Step]) -> set[str]:
+    """The units that do the work of these steps."""
+    return {unit for step in steps if step.kind in COMPUTING for unit in step.units}
+
+
+def first_after(region: Region, before: Sequence[int], index: int) -> int:
+    """The earliest place at which an operation may stand: behind the last of those `before` it that makes one of its operands."""
+    operations = region.operations
+    return max((place + 1 for place, other in enumerate(before) if region.reads(operations[index], operations[other])), default=0)
 
 
 def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> dict[int, str]:
