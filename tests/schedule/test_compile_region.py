@@ -18,7 +18,7 @@ from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import Builder, expected
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.schedule.convolutions import convolution
 from tests.schedule.form.edits import read
 from tests.schedule.many_cores import chip
-from tests.schedule.synchronisation.test_meetings import amounts
+from tests.schedule.synchronisation.test_across import amounts
 from tests.schedule.test_compile_region import proven, three_convolutions
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region

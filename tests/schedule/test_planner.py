@@ -1,6 +1,6 @@
 """Plans are tuned by exact time, and never get slower by it."""
 
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 
 
 def test_tuning_never_makes_a_plan_slower() -> None:

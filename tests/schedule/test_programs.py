@@ -18,7 +18,7 @@ from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program
-from toolchain.schedule.synchronisation.issue_order import is_reordered
+from toolchain.schedule.synchronisation.list_schedule import is_reordered
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

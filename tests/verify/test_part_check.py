@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.made_regions import Builder, expected
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 from toolchain.operations.operation import Operation
-from toolchain.schedule.search.embeddings import find_embeddings, fusion_graph
-from toolchain.schedule.search.templates import load_templates
+from toolchain.schedule.search.templates import find_embeddings, fusion_graph, load_templates
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Numerics

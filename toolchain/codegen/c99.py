@@ -25,7 +25,7 @@ from toolchain.schedule.kernels.kernel import Call, Tensor
 from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, load_operator_calls
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.operator_numbers import float_attribute, float_names
-from toolchain.schedule.placement.arena import Need, share_room
+from toolchain.schedule.placement.dram_buffers import Need, share_room
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant

@@ -22,7 +22,7 @@ from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import InstructionWriter
 from toolchain.schedule.kernels.kernel import Kernel, Loading
-from toolchain.schedule.kernels.render import render
+from toolchain.schedule.sandbox.environment import render
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine, Memory
 from toolchain.timing.simulate import time_program

@@ -13,10 +13,10 @@ from toolchain.schedule.graph_offload import graph_device
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import has_kernels, load_kernels
-from toolchain.schedule.kernels.render import template_names
 from toolchain.schedule.offload import device_of
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.sandbox.environment import template_names
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Findings

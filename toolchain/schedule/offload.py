@@ -17,8 +17,8 @@ from toolchain.schedule.kernel_selection import Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.read_region import settle_region
 from toolchain.schedule.region_price import recurrence_reason, region_price, tariff
-from toolchain.schedule.regions.lowering import Lowered
-from toolchain.schedule.regions.pictures import (
+from toolchain.schedule.regions.lowering import (
+    Lowered,
     array_of,
     data_of,
     is_call,

@@ -12,8 +12,7 @@ from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernel_selection import Chosen, Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.regions.lowering import Lowered
-from toolchain.schedule.regions.pictures import array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.regions.lowering import Lowered, array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.schedule.regions.views import channel_block, first_channel, is_view
 from toolchain.schedule.unit_balance import relieved

@@ -1,4 +1,7 @@
-"""Operations of different units side by side: the second one takes a tensor in the pieces in which the first one makes it."""
+"""Operations of different units side by side: the second one takes a tensor in the pieces in which the first one makes it.
+
+With few large tiles the second begins when much is made, and the work that is left after the last piece keeps the next operation waiting.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

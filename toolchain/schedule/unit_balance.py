@@ -1,5 +1,12 @@
 """Work spread over units: branches in an order in which their units run side by side, and relief of the unit with the most
-multiply-accumulates."""
+multiply-accumulates.
+
+Units take their instructions in order. So an operation that leaves the busiest unit alone, such as an Inception block's pool, does best to run
+beside the longest operation of the other branches, where few instructions for its own unit wait behind it.
+
+Alone, a kernel for another unit is mostly the slower one. It gains where other branches keep the busy unit at work meanwhile: an average
+pool in an Inception block is a convolution with a diagonal kernel, or work for the pool unit beside the convolutions of its block.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 

@@ -18,9 +18,9 @@ from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import Batch, InstructionWriter, join_batches, told_for, told_of_template
 from toolchain.schedule.kernels.kernel import Kernel, Step
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.kernels.render import Renderer
 from toolchain.schedule.kernels.sequence import Code
 from toolchain.schedule.redundant_latches import repeated_latches
+from toolchain.schedule.sandbox.environment import Renderer
 from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Source, UserError, fail

@@ -11,8 +11,7 @@ from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.options import Options
-from toolchain.schedule.regions.part import part_of_region
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import Prices
 from toolchain.spec.arrays import Array

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel is said where it stands."""
+"""Mistakes in a file of kernels that call a library are said where they stand. What is wrong with a kernel is said where it stands."""
 
 import re
 import shutil
@@ -12,9 +12,55 @@ from toolchain.spec.errors import Source, UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.load import load_file, load_machine
 
+CLIB = load_machine("clib")
+CLIB_FOLDER = Path(__file__).resolve().parents[3] / "targets" / "clib"
+CLIB_PATH = CLIB_FOLDER / "kernels.yaml"
+WRONG = [
+    ("sources: [clib.c]", "sources: [lib.c]", "E1002 there is no file 'lib.c' in"),
+    ("header: clib.h", "header: ../clib/clib.h", "E0116 '../clib/clib.h' is not allowed here"),
+    ("arguments: {weight, channels}", "arguments: {weight, 'channels = 1, .x': 1}", "E0116 "),
+    ("    call: clib_upsample\n", "", "E1002 a kernel needs 'call'"),
+    ("    call: clib_upsample\n", "    call: clib_upsample\n    tile: {n: {of: 1}}\n", "E1002 a kernel that calls a library has no 'tile'"),
+    ("arguments: {weight, channels}", "arguments: {channels}", "E1002 kernel 'depthwise' does not pass tensor 'weight'"),
+    ("arguments: {weight, channels}", "arguments: {weight, chanels}", "E0107 unknown name 'chanels'; did you mean 'channels'?"),
+    ("arguments: {weight, channels}", "arguments: {weight, channels: weight_chans}", "E0107 unknown name 'weight_chans'"),
+    ("cycles: channels * height * width * 10 // 7", "cycles: chanels", "E0107 unknown name 'chanels'"),
+    ("tensors: {weight: {layout: taps,", "tensors: {weight: {layout: taps, view: memory.byte,", "E1002 unknown view 'memory.byte'"),
+    ("zero_x, zero_y, low, high}", "zero_y, low, high}", "E1009 kernel 'conv2d' does not use 'zero_x' or 'folded'"),
+]
+
 MACHINE = load_machine("vta")
 PATH = Path(__file__).resolve().parents[3] / "targets" / "vta" / "kernels.yaml"
 BARE = Path(__file__).resolve().parents[2] / "data" / "machines" / "masked.yaml"
+
+
+@pytest.mark.parametrize(("old", "new", "message"), WRONG)
+def test_a_mistake_is_told(old: str, new: str, message: str) -> None:
+    text = CLIB_PATH.read_text()
+    assert old in text
+    with pytest.raises(UserError) as caught:
+        read_kernels(CLIB, Source("kernels.yaml", text.replace(old, new, 1)), CLIB_FOLDER)
+    assert any(message in diagnostic.render() for diagnostic in caught.value.diagnostics), caught.value
+
+
+def test_a_library_and_a_generator_go_together(tmp_path: Path) -> None:
+    message = "E1002 machine 'clib' has codegen: c99, and its kernels have no 'library'"
+    with pytest.raises(UserError, match=message):
+        read_kernels(CLIB, Source("kernels.yaml", CLIB_PATH.read_text()), CLIB_PATH.parent)
+    shutil.copy(CLIB_FOLDER.parent / "vta.yaml", tmp_path)
+    shutil.copytree(CLIB_FOLDER, tmp_path / "vta")
+    with pytest.raises(UserError, match="E1002 machine 'vta' has codegen: binary, and its kernels have a 'library'"):
+        load_kernels(load_machine(str(tmp_path / "vta.yaml")))
+
+
+def test_an_argument_without_a_value_is_what_is_called_so() -> None:
+    kernel = load_kernels(CLIB)["conv2d"]
+    assert kernel.call is not None
+    assert kernel.call.arguments["weight"] == "weight"
+    assert {tensor.name: tensor.view for tensor in kernel.tensors} == {
+        **dict.fromkeys(("bias", "multipliers", "shifts"), "memory.words"),
+        **dict.fromkeys(("weight", "x", "y"), "memory.bytes"),
+    }
 
 
 @pytest.mark.parametrize(

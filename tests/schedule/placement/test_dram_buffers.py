@@ -1,6 +1,8 @@
-"""Buffers of a region in DRAM: parts stand in the whole, lives by hand, and tensors that two kernels want stored differently."""
+"""Buffers of a region in DRAM: parts stand in the whole, lives by hand, and tensors that two kernels want stored differently. Room that is
+shared over time: who is needed at one moment stands apart, and nothing is wasted on others."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -11,13 +13,15 @@ from tests.operations.made import load_machine
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.placement.dram_buffers import Buffer, Storage, lasting, layout_of, plan_storage, stored_bytes
+from toolchain.schedule.placement.dram_buffers import Buffer, Need, Storage, lasting, layout_of, plan_storage, share_room, stored_bytes
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
 
 VTA = load_machine("vta")
 KERNELS = load_kernels(VTA)
 SHAPE = Shape(1, 16, 4, 4)
+
+NEEDS = st.lists(st.builds(lambda size, first, length: Need(size, first, first + length), st.integers(1, 40), st.integers(0, 9), st.integers(0, 5)))
 
 
 def region() -> Region:
@@ -62,3 +66,28 @@ def test_bytes_of_a_tensor_are_those_of_whole_blocks() -> None:
     problem = choose_kernel(VTA, KERNELS, made.add("a", (1, 20, 4, 5)), ("x", "z"))
     assert stored_bytes(VTA, tensor, problem.numbers) == 32 * 4 * 5
     assert layout_of(VTA, tensor).name == tensor.layout
+
+
+@given(NEEDS, st.sampled_from([1, 4]))
+def test_who_meets_stands_apart(needs: list[Need], step: int) -> None:
+    named = {f"n{k}": need for k, need in enumerate(needs)}
+    offsets, size = share_room(named, step)
+    assert all(offset % step == 0 and offset + named[name].size <= size for name, offset in offsets.items())
+    for (a, need), (b, other) in combinations(named.items(), 2):
+        if need.meets(other):
+            assert offsets[a] + need.size <= offsets[b] or offsets[b] + other.size <= offsets[a]
+
+
+@given(NEEDS)
+def test_the_whole_is_no_larger_than_all_of_them(needs: list[Need]) -> None:
+    assert share_room({f"n{k}": need for k, need in enumerate(needs)}, 1)[1] <= sum(need.size for need in needs)
+
+
+def test_one_after_the_other_takes_the_room_of_the_largest() -> None:
+    needs = {"a": Need(10, 0, 1), "b": Need(30, 2, 3), "c": Need(20, 4, 4)}
+    assert share_room(needs, 1) == ({"a": 0, "b": 0, "c": 0}, 30)
+
+
+def test_a_gap_between_two_is_used() -> None:
+    needs = {"a": Need(8, 0, 9), "b": Need(6, 0, 4), "c": Need(5, 0, 9), "d": Need(6, 5, 9)}
+    assert share_room(needs, 1)[1] == 19

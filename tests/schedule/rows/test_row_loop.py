@@ -1,4 +1,7 @@
-"""Rows that a slab makes and reads: against the rows that change the result when they change."""
+"""Rows that a slab makes and reads: against the rows that change the result when they change. Loads that bring any rows of a tensor: those
+that leave nothing out."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,10 +10,16 @@ from hypothesis import strategies as st
 
 from tests.operations import made
 from tests.schedule.groups.tall_regions import short_machine
+from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.rows.row_loop import RowLoop, row_dimension
+from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.placement.on_chip_allocation import Use, find_use
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rows.row_loop import RowLoop, row_dimension, row_lines, row_names, row_step
+
+MACHINE, KERNELS = short_machine(8192)
 
 
 def problem(operation: Operation) -> Problem:
@@ -51,3 +60,70 @@ def test_a_unit_of_an_upsampling_makes_several_rows() -> None:
 def test_an_addition_reads_the_rows_that_it_makes(name: str) -> None:
     loop = RowLoop(problem(made.add("add", (4, 16, 20, 3))), "oh", 8)
     assert [loop.read(slab)[name] for slab in range(3)] == [range(8), range(8, 16), range(16, 20)]
+
+
+def used(operation: Operation, place: str = "x") -> tuple[Problem, Use]:
+    """The operation, and its use of an operand."""
+    names = {name: name for name in ("x", "z") if name in operation.kind.data}
+    tensors = {name: Shape(*operation.input(name)) for name in names} | {"y": Shape(*operation.output)}
+    region = Region("one", tensors, tuple(names), ("y",), (Bound(operation, {**names, "y": "y"}),), {})
+    problem = choose_kernel(MACHINE, KERNELS, operation, tuple(names))
+    storage = plan_storage(MACHINE, region, [problem.kernel], [problem.numbers])
+    use = find_use(problem, 0, place, storage, place)
+    assert use is not None
+    return problem, use
+
+
+def square_convolution(channels: int, kernel: int, stride: int, width: int = 9, height: int = 40) -> Operation:
+    weight = np.ones((16, channels, kernel, kernel), np.int8)
+    pad = kernel // 2
+    return made.conv2d(
+        "conv", (1, channels, height, width), weight, np.zeros(16, np.int32), (stride, stride), (pad, pad, pad, pad), shift=0, low=-128, high=127
+    )
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "name"),
+    [(32, 3, 1, "conv2d"), (32, 3, 2, "conv2d"), (32, 1, 1, "conv2d"), (3, 3, 1, "columns")],
+)
+def test_every_row_is_brought(channels: int, kernel: int, stride: int, name: str) -> None:
+    problem, use = used(square_convolution(channels, kernel, stride))
+    assert problem.kernel.name == name
+    assert row_step(problem, use, 8) is not None
+
+
+@pytest.mark.parametrize(("channels", "kernel", "name"), [(32, 1, "conv2d"), (3, 3, "squares")])
+def test_loads_that_leave_rows_out_or_fold_them_bring_none(channels: int, kernel: int, name: str) -> None:
+    found = choose_kernel(MACHINE, KERNELS, square_convolution(channels, kernel, 2), ("x",))
+    assert found.kernel.name == name
+    place = next(place for place in found.kernel.places if place.name == "x")
+    whole, use = used(square_convolution(32, 3, 1))
+    assert row_step(whole, use, 8) is not None
+    assert row_step(found, replace(use, place=place), 8) is None
+
+
+def test_pixels_that_share_a_word_make_shorter_lines() -> None:
+    problem, use = used(square_convolution(3, 3, 1, width=40))
+    lines = row_lines(problem, use)
+    assert use.lines is not None
+    assert (use.lines.line, lines and lines.line) == (10, 10)
+    crowded, use = used(square_convolution(5, 5, 1, width=40))
+    assert crowded.kernel.name == "columns"
+    assert row_lines(crowded, use) is None
+
+
+@pytest.mark.parametrize("place", ["x", "z"])
+def test_both_operands_of_an_addition_have_rows(place: str) -> None:
+    problem, use = used(made.add("add", (4, 16, 40, 6)), place)
+    assert row_step(problem, use, 8) is not None
+    assert row_lines(problem, use) == use.lines
+
+
+@settings(max_examples=30, deadline=None)
+@given(kernel=st.sampled_from([1, 3, 5]), stride=st.integers(1, 2), first=st.integers(0, 30), count=st.integers(1, 10))
+def test_a_load_sees_the_rows_that_it_is_told_and_all_columns(kernel: int, stride: int, first: int, count: int) -> None:
+    problem, use = used(square_convolution(32, kernel, stride)) if (kernel, stride) != (1, 2) else used(square_convolution(32, 3, 2))
+    names = row_names(problem, use.place, range(first, first + count))
+    assert (names["h_first"], names["h_count"], names["h_before"], names["h_after"]) == (first, count, 0, 0)
+    assert (names["w_first"], names["w_count"]) == (0, 9)
+    assert "oh" not in names

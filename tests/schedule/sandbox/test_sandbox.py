@@ -9,8 +9,21 @@ from hypothesis import strategies as st
 from jinja2.exceptions import SecurityError
 
 from toolchain.schedule.sandbox import budget
-from toolchain.schedule.sandbox.filters import FILTERS, TESTS, formatted, indented, joined, replaced, total, weighed
-from toolchain.schedule.sandbox.operators import BITS, apply, checked_width, format_text, printed
+from toolchain.schedule.sandbox.filters import (
+    BITS,
+    FILTERS,
+    TESTS,
+    apply,
+    checked_width,
+    format_text,
+    formatted,
+    indented,
+    joined,
+    printed,
+    replaced,
+    total,
+    weighed,
+)
 from toolchain.schedule.sandbox.syntax import checked_tree
 
 SMALL = st.integers(-(10**6), 10**6)

@@ -8,7 +8,10 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.search.draft import Space
 
 SIZE = (1, 32, 14, 14)
 
@@ -36,3 +39,8 @@ def inception(batch: int = 1) -> Region:
     )  # fmt: skip
     tensors = dict.fromkeys(("in", "x", "a", "b0", "b", "c0", "c", "d0", "d"), Shape(*size))
     return Region("block", tensors, ("in",), ("a", "b", "c", "d"), bound, {})
+
+
+def space_on(name: str) -> Space:
+    machine = made.load_machine(name)
+    return Space(machine, load_kernels(machine), inception(machine.lockstep), Options(check=False))

@@ -1,28 +1,22 @@
-"""A longer contest never ends with a slower winner, and the winner's program is exact."""
+"""A longer contest never ends with a slower winner, and the winner's program is exact. The record of a search says what was tried and what was
+taken."""
 
+import json
 from collections.abc import Generator
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from tests.operations.made import load_machine
-from tests.schedule.search.made_graphs import inception
+from tests.schedule.search.made_graphs import space_on
 from tests.schedule.test_compile_region import proven
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.plan import make_schedule
-from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.program import turned
-from toolchain.schedule.search.contest import Result, Trial, hold
+from toolchain.schedule.search.contest import Result, Trial, hold, write_record
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.schedule.search.policies import climb, greedy
-
-MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3")}
-
-
-def space_on(name: str) -> Space:
-    machine = MACHINES[name]
-    return Space(machine, load_kernels(machine), inception(machine.lockstep), Options(check=False))
 
 
 def cycles_of(space: Space, found: Result) -> float:
@@ -84,3 +78,19 @@ def test_an_order_that_cannot_run_is_refused() -> None:
     found = hold(space, backwards, 8)
     assert [trial.refused[:5] for trial in found.trials] == ["", "E1403", "E1402"]
     assert found.draft == space.first
+
+
+def test_the_gain_is_that_of_the_taken_over_the_first() -> None:
+    trials = (
+        Trial(Draft((0, 1), origin="greedy"), 120.0, 110.0),
+        Trial(Draft((1, 0), origin="level by level"), 105.0, 100.4),
+        Trial(Draft((1, 0), ((0, "other"),), "another kernel"), inf, refused="E1004 no tile fits"),
+    )
+    found = json.loads(write_record("region0", "climb", 5, trials))
+    assert (found["taken"], found["gain_cycles"]) == ("level by level", 10)
+    assert found["candidates"][2] == {"candidate": "another kernel", "cycles": None, "tuned": None, "refused": "E1004 no tile fits"}
+
+
+def test_a_first_schedule_without_rivals_was_not_timed() -> None:
+    found = json.loads(write_record("region0", "greedy", 2, ()))
+    assert (found["candidates"], found["taken"], found["gain_cycles"]) == ([], None, 0)

@@ -1,6 +1,6 @@
 """The space of a region's drafts: the first is the region's own order, planners share what they learn."""
 
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 from toolchain.schedule.search.draft import Draft
 
 

@@ -1,6 +1,6 @@
 """Embeddings with prices, and covers of the whole region."""
 
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 from toolchain.schedule.search.listing import list_embeddings
 
 

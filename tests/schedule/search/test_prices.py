@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.schedule.search.test_contest import space_on
+from tests.schedule.search.made_graphs import space_on
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.options import Options
-from toolchain.schedule.regions.part import part_of_region
+from toolchain.schedule.regions.region import part_of_region
 from toolchain.schedule.search.prices import ORACLES, Prices, exact, oracle_named
 from toolchain.spec.errors import UserError
 

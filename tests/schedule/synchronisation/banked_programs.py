@@ -2,7 +2,7 @@
 
 from tests.timing.test_cost import banked, copy, ends
 from toolchain.analysis.dependences import Needs
-from toolchain.schedule.synchronisation.turns import find_turns
+from toolchain.schedule.synchronisation.synchronise import find_turns
 
 UNITS = "abc"
 

@@ -1,8 +1,10 @@
-"""Units take their work as it gets ready, those that reach DRAM where no queue is short, and the results are those of the program's own order."""
+"""A stream whose queues are short holds its instructions in the order in which they start. Units take their work as it gets ready, those that
+reach DRAM where no queue is short, and the results are those of the program's own order."""
 
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +24,7 @@ from toolchain.isa.program import Program
 from toolchain.schedule.compile_operation import emit_alone, pack_tensors
 from toolchain.schedule.kernels.problem import keep_on_chip, state_problem
 from toolchain.schedule.synchronisation.list_schedule import find_work, free_units, list_order
-from toolchain.schedule.synchronisation.plan_clock import durations
+from toolchain.schedule.synchronisation.plan import durations
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import Source
@@ -30,10 +32,32 @@ from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import time_program
 
 A, B, C = range(3)
+
+FAR = [Op(A, 0, k) for k in (1, 2, 3, 4)] + [Op(B, k, 5 + k) for k in (9, 1, 2, 3)]
+"""Four instructions of a, then four of b, the first of which needs none of them."""
+
 ON_CHIP = cells(EVERY, depth=8, kind="scratchpad")
 OUTSIDE = cells(EVERY, depth=8)
 BEHIND = [Op(A, 15, 1), Op(B, 1, 2), Op(B, 9, 3), Op(C, 3, 4), Op(C, 12, 5)]
 """b first needs the long copy of a; its next one, and all that c does, could begin at once."""
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_what_starts_early_is_not_fetched_late(depth: int) -> None:
+    machine = cells(EVERY, depth=depth)
+    found = derive(program(machine, FAR), memory(machine), (None, 1, 2))
+    assert (list(found.source) == sorted(found.source)) == (not depth)
+    checked = prepare_program(found.program, memory(machine))
+    free = cells(EVERY)
+    ideal = derive(program(free, FAR), memory(free), (None,)).program
+    least = prepare_program(ideal, memory(free))
+    times = [time_program(p, c.footprints, c.provenance, c.tokens).cycles for p, c in ((found.program, checked), (ideal, least))]
+    assert times[0] == times[1]
+
+
+def test_an_interlock_goes_by_the_order_of_the_stream() -> None:
+    machine = cells(EVERY, depth=1, nops="abc", interlock="{pairs: [{from: a, to: b}]}")
+    assert list(derive(program(machine, FAR), memory(machine)).source) == list(range(len(FAR) + 1))
 
 
 def cycles(given: Program) -> float:

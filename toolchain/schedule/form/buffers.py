@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from toolchain.schedule.form.schedule import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
-from toolchain.schedule.placement.arena import Need
-from toolchain.schedule.placement.dram_buffers import Storage, lasting
+from toolchain.schedule.placement.dram_buffers import Need, Storage, lasting
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots, room_of_copy
 from toolchain.schedule.rows.row_load import ring_name

@@ -10,7 +10,7 @@ from toolchain.operations.reads import positions
 from toolchain.schedule.kernels.kernel_reader import PICTURE
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import layout_of
-from toolchain.schedule.regions.blocks import block_of
+from toolchain.schedule.regions.views import block_of
 from toolchain.spec.arrays import Ints
 
 

@@ -18,7 +18,7 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.rows.row_load import Loadable, RowLoad
-from toolchain.schedule.rows.row_step import row_names
+from toolchain.schedule.rows.row_loop import row_names
 from toolchain.schedule.tiling.step_cost import overlapped, step_cycles, tile_frame
 from toolchain.schedule.tiling.tiles import Tiling
 

@@ -1,13 +1,115 @@
-"""The names that expressions of a kernel may use, by the values that are known where they stand."""
+"""Names in a kernel: the places and constants that a step's instructions can name, those that they do name, and the names that an
+expression may use by the values that are known where it stands."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
-from toolchain.schedule.kernels.kernel import Constant, Dimension, Place, Window, place_named
-from toolchain.schedule.kernels.mentions import PARTS
-from toolchain.schedule.kernels.scene import Scene, scene_of
+from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Place, Window, place_named
+from toolchain.schedule.kernels.kernel_parts import with_words
+from toolchain.schedule.kernels.sequence import Code, Formula, Issue, Items
+from toolchain.schedule.sandbox.environment import template_names
+from toolchain.spec.errors import Span, fail, nearest
+from toolchain.spec.expr import Const, Expr, Name, value_names
+
+Names = tuple[str, ...]
+PARTS = ("first", "stop")
+"""The known numbers of a constant that is on chip."""
 
 OF_WINDOW = ("first", "count", "before", "after", "window")
+
+
+def mentioned(folder: Path, code: Code) -> Names:
+    """The names that instructions depend on, each once, in the order in which they stand; those of a template in the order of the alphabet."""
+    found = sorted(template_names(folder, code)[0]) if isinstance(code, str) else _of_items(code, {})
+    return tuple(dict.fromkeys(found))
+
+
+def constants_in(names: Iterable[str], constants: Iterable[Constant]) -> Names:
+    """The constants that are named, in the kernel's order. A template names `window`, an instruction `window.first`."""
+    stems = {name.partition(".")[0] for name in names if "." not in name or name.partition(".")[2] in PARTS}
+    return tuple(c.name for c in constants if c.name in stems)
+
+
+def places_in(names: Iterable[str], constants: Iterable[Constant], places: Iterable[Place], own: str) -> Names:
+    """Places other than a step's own one that are named, by the step's instructions first, then by its constants."""
+    place_of = {f"{p.name}_{part}": p.name for p in places for part in ("slot", "bank", *p.names, *p.starts)}
+    within = [name for c in constants for expr in (*c.over.values(), *c.fields.values()) for name in value_names(expr) if name not in c.over]
+    return tuple(place for place in dict.fromkeys(place_of[name] for name in (*names, *within) if name in place_of) if place != own)
+
+
+def _of_items(items: Items, meaning: Mapping[str, Names]) -> Iterator[str]:
+    """meaning: the names that a name of `for`, `let` or a call stands for."""
+    for item in items:
+        inner = dict(meaning)
+        for name, count in item.loops.items():
+            yield from _expanded(count, inner)
+            inner[name] = ()
+        for name, formula in item.let.items():
+            inner[name] = tuple(_expanded(formula, meaning if item.call else inner))
+        if item.when:
+            yield from _expanded(item.when, inner)
+        if isinstance(item.body, Issue):
+            for formula in item.body.fields.values():
+                yield from _expanded(formula, inner)
+        else:
+            yield from _of_items(item.body, inner)
+
+
+def _expanded(formula: Formula, meaning: Mapping[str, Names]) -> Iterator[str]:
+    for name in value_names(formula.expr):
+        yield from meaning.get(name, (name,))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """places: by name, the memory of each. constants: by name. elements: by PLACE_NAME, where an element of that place stands.
+
+    sized: names that are known of a tile when it is chosen. settled: and those of its places, before tensors have theirs in DRAM.
+    """
+
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    constants: frozenset[str] = frozenset()
+    elements: Mapping[str, Element] = field(default_factory=dict[str, Element])
+    sized: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return self.constants | self.places.keys()
+
+    def member(self, role: str, name: str, spelled: Mapping[str, int], span: Span | None) -> Expr:
+        """`ROLE.NAME`: PLACE_NAME of a place, CONSTANT.NAME of a constant. spelled: words of the field in which this stands, for `ROLE.memory`.
+
+        Raises UserError E1002 for a field that has no word for the memory.
+        """
+        if name == "memory" and role in self.places:
+            if self.places[role] not in spelled:
+                raise fail("E1002", f"'{role}' stands in '{self.places[role]}', and no value of a field is called so here", span)
+            return Const(spelled[self.places[role]], span=span)
+        return Name(f"{role}_{name}" if role in self.places else f"{role}.{name}", span=span)
+
+    def element(self, name: str, args: tuple[Expr, ...], span: Span | None) -> Expr:
+        """Raises UserError E0107 for a place that says nothing of the kind, E0123 for a wrong number of arguments."""
+        if name not in self.elements:
+            raise fail("E0107", f"unknown function '{name}'", span, nearest(name, self.elements))
+        found = self.elements[name]
+        if len(found.takes) != len(args):
+            wanted = f"{name} takes {len(found.takes)} argument{'s' * (len(found.takes) != 1)} ({', '.join(found.takes)})"
+            raise fail("E0123", f"{wanted}, not {len(args)}", span)
+        return with_words(found.expr, dict(zip(found.takes, args, strict=True)))
+
+
+NOWHERE = Scene()
+
+
+def scene_of(places: Iterable[Place], constants: Iterable[Constant], sized: frozenset[str] = frozenset()) -> Scene:
+    """The places, constants and elements that steps of a kernel act on. sized: as in Scene."""
+    places = tuple(places)
+    elements = {f"{p.name}_{key}": element for p in places for key, element in p.elements.items()}
+    settled = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
+    return Scene({p.name: p.memory for p in places}, frozenset(c.name for c in constants), elements, sized, settled)
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,23 @@ from functools import cached_property
 from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
-from toolchain.schedule.kernels.default_dimensions import dimensions_named, told_apart
-from toolchain.schedule.kernels.default_tensors import array_indices, default_tensors, only_view, reached, with_views
-from toolchain.schedule.kernels.default_windows import derived_window, folded
+from toolchain.schedule.kernels.defaults import (
+    PICTURE,
+    array_indices,
+    default_tensors,
+    derived_window,
+    dimensions_named,
+    folded,
+    only_view,
+    picture_numbers,
+    reached,
+    sum_numbers,
+    told_apart,
+    with_views,
+)
 from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
-from toolchain.schedule.kernels.kernel_common import STEPS, checked, known_word, timed
-from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen
-from toolchain.schedule.kernels.kernel_shapes import shaped, step_of_shape, with_words
-from toolchain.schedule.kernels.kernel_shared import Shared
-from toolchain.schedule.kernels.mentions import constants_in, mentioned, places_in
-from toolchain.schedule.kernels.picture_numbers import PICTURE, picture_numbers, sum_numbers
+from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen, constants_in, mentioned, places_in
+from toolchain.schedule.kernels.kernel_parts import STEPS, Shared, checked, known_word, shaped, step_of_shape, timed, with_words
 from toolchain.schedule.kernels.sequence import Code, issues
 from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
 from toolchain.spec.context import Context

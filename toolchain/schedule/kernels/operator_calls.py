@@ -6,10 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from toolchain.graph.operators import known_operators
-from toolchain.schedule.kernels.call_kernel import filled, read_library
 from toolchain.schedule.kernels.kernel import Library, Require
-from toolchain.schedule.kernels.kernel_common import checked, naming, timed, with_common
-from toolchain.schedule.kernels.kernel_file import Stamps, kernel_source, parse_kernels, required_path, stamps
+from toolchain.schedule.kernels.kernel_file import Stamps, filled, kernel_source, parse_kernels, read_library, required_path, stamps
+from toolchain.schedule.kernels.kernel_parts import checked, naming, timed, with_common
 from toolchain.schedule.operator_numbers import PLACES, float_names, number_names
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, Span, fail, nearest

@@ -1,4 +1,5 @@
-"""One operation for one kernel of one machine: everything that does not depend on the tiles."""
+"""One operation for one kernel of one machine: everything that does not depend on the tiles, and the input rows that a range of output
+rows reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,14 +11,39 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
-from toolchain.schedule.kernels.number_limits import check_numbers
+from toolchain.schedule.kernels.numerics import check_numbers
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
-from toolchain.schedule.kernels.windows import window_names
-from toolchain.spec.arrays import Ints
+from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.spec.reasons import Why, refuse
+
+
+def window_names(window: Window, start: int, size: int, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The window's names for output rows start..start + size - 1."""
+    stride, reach, before, extent, step = (constant(e, numbers) for e in (window.stride, window.reach, window.before, window.extent, window.step))
+    low = start * stride - before
+    high = (start + size - 1) * stride - before + reach
+    first, stop = max(low, 0), min(high, extent)
+    front, count, back = max(-low, 0), -(-(stop - first) // step), max(high - extent, 0)
+    values = {"first": first, "count": count, "before": front, "after": back, "window": front + count + back}
+    return {f"{window.name}_{key}": value for key, value in values.items()}
+
+
+def loaded_names(window: Window, rows: range) -> dict[str, int]:
+    """The window's names for a load of these input rows, whoever reads them."""
+    values = {"first": rows.start, "count": len(rows), "before": 0, "after": 0, "window": len(rows)}
+    return {f"{window.name}_{key}": value for key, value in values.items()}
+
+
+def largest_window(window: Window, size: Ints, numbers: Mapping[str, Ints]) -> dict[str, Ints]:
+    """The window's names for tiles of `size` output rows, as if they stood where nothing is cut off. numbers: without axes."""
+    stride, reach, extent, step = (evaluate_arrays(e, numbers) for e in (window.stride, window.reach, window.extent, window.step))
+    whole = -(-((size - 1) * stride + reach) // step)
+    zero = np.zeros_like(size)
+    values = {"first": zero, "count": np.minimum(whole, extent), "before": zero, "after": zero, "window": whole}
+    return {f"{window.name}_{key}": value for key, value in values.items()}
 
 
 @dataclass(frozen=True)

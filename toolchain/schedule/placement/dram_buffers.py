@@ -1,4 +1,5 @@
-"""The buffer of DRAM that each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied."""
+"""The buffer of DRAM that each tensor of a region stands in: a concat's operands are channel ranges of its result, so nothing is copied; and
+room that tensors share over time."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -109,3 +110,31 @@ def _buffer(region: Region, places: Mapping[str, tuple[str, int]], name: str, us
 
 def _members(places: Mapping[str, tuple[str, int]], name: str) -> Iterator[str]:
     return (tensor for tensor, (root, _) in places.items() if root == name)
+
+
+@dataclass(frozen=True)
+class Need:
+    """size from moment `first` to moment `last`, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: "Need") -> bool:
+        """Whether both are needed at some moment."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def share_room(needs: Mapping[str, Need], step: int) -> tuple[dict[str, int], int]:
+    """The offset of each need, a multiple of `step`, and the size of the whole: the largest first, each at the lowest offset that is free."""
+    placed: list[tuple[int, int, Need]] = []
+    offsets = dict[str, int]()
+    for name, need in sorted(needs.items(), key=lambda item: (-item[1].size, item[0])):
+        at = 0
+        for start, stop, _ in sorted((start, stop, other.first) for start, stop, other in placed if other.meets(need)):
+            if start >= at + need.size:
+                break
+            at = max(at, -(-stop // step) * step)
+        offsets[name] = at
+        placed.append((at, at + need.size, need))
+    return offsets, max((stop for _, stop, _ in placed), default=0)

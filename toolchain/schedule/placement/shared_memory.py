@@ -7,8 +7,7 @@ from toolchain.abi.packing import view_packing
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import ONE, Copies
-from toolchain.schedule.placement.arena import Need, share_room
-from toolchain.schedule.placement.dram_buffers import Buffer, SharedPlace, Storage
+from toolchain.schedule.placement.dram_buffers import Buffer, Need, SharedPlace, Storage, share_room
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 

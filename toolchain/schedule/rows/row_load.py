@@ -8,7 +8,7 @@ from toolchain.schedule.kernels.problem import Kept, Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Lines, Use, common_lines, find_use
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.rows.row_step import row_lines, row_step
+from toolchain.schedule.rows.row_loop import row_lines, row_step
 
 
 @dataclass(frozen=True)

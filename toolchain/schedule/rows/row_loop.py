@@ -1,11 +1,23 @@
-"""The rows that a slab of an operation makes, and the rows of each operand that it reads: derived from the operation's index expression."""
+"""The rows that a slab of an operation makes, the rows of each operand that it reads, and whether its load can bring them, whichever they are,
+to where a ring of rows has them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import numpy as np
 
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.operations.reads import needed
-from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.field_limits import Known, faults
+from toolchain.schedule.kernels.frame import Frame
+from toolchain.schedule.kernels.kernel import Place, Step, Window
+from toolchain.schedule.kernels.kernel_names import OF_WINDOW
+from toolchain.schedule.kernels.problem import Kept, Problem, loaded_names
+from toolchain.schedule.kernels.sequence import formulas
+from toolchain.schedule.kernels.sequence_file import formula_of
+from toolchain.schedule.placement.on_chip_allocation import Lines, Use
+from toolchain.spec.evaluate import constant
 
 HEIGHT = 2
 """The axis of a picture [batch, channels, height, width] that counts rows."""
@@ -77,3 +89,73 @@ def row_dimension(problem: Problem) -> str | None:
         return None
     name = named.pop()
     return name if problem.operation.output[HEIGHT] % problem.extents[name] == 0 else None
+
+
+def row_step(problem: Problem, use: Use, count: int) -> Step | None:
+    """The load of the use's place, where it brings any rows, each of them whole, `count` at a time; else None. problem: with nothing on chip.
+
+    A load that leaves out rows or columns, that sees other rows than the tensor's (folded ones), or that names the part of the result which a tile
+    makes, cannot do so. Windows that it does not see, as those of the result's own rows, do not matter.
+    """
+    dimension, step, place = row_dimension(problem), problem.loads(use.place.name), use.place
+    if dimension is None or dimension not in place.by or step is None or isinstance(step.code, str) or step.uses or use.lines is None:
+        return None
+    told = frozenset[str]().union(*(formula.names for formula in (*formulas(step.code), *place.starts.values())))
+    seen = told.union(*(formula_of(expr).names for expr in (place.size, *place.names.values())))
+    windows = [window for window in problem.kernel.windows if window.of in place.by and seen & {f"{window.name}_{part}" for part in OF_WINDOW}]
+    rows = [window for window in windows if window.of == dimension]
+    height = problem.operation.input(place.name)[HEIGHT]
+    whole = all(constant(window.step, problem.numbers) == 1 for window in windows)
+    if not whole or not rows or any(constant(window.extent, problem.numbers) != height for window in rows):
+        return None
+    if told & set(_of_tiles(dimension, rows)):
+        return None
+    known = _names(problem, use, count) | {f"{place.name}_{name}": value for name, value in use.names.items()}
+    frame = Frame(1, known.__getitem__)
+    return None if any(faults(problem.machine, step.code, Known(frame, frozenset(known)), np.arange(1))) else step
+
+
+def row_lines(problem: Problem, use: Use) -> Lines | None:
+    """The lines in which the operation's own load brings whole rows: those of the tensor on chip, or closer ones where a word has several pixels.
+    None where such rows differ from the tensor on chip in more than that."""
+    assert use.lines is not None
+    pitch, names = use.lines.pitch, _names(problem, use, use.lines.together)
+    if not all(formula_of(expr).names <= names.keys() for expr in use.place.names.values()):
+        return None
+    own = {name: constant(expr, names) for name, expr in use.place.names.items()}
+    if own[pitch] == use.lines.line:
+        return use.lines
+    return replace(use.lines, line=own[pitch]) if own == {**use.names, pitch: own[pitch]} else None
+
+
+def _names(problem: Problem, use: Use, count: int) -> dict[str, int]:
+    """Names that a load of the first rows sees."""
+    height = problem.operation.input(use.place.name)[HEIGHT]
+    return {**problem.numbers, **row_names(problem, use.place, range(min(count, height)))}
+
+
+def row_names(problem: Problem, place: Place, rows: range) -> dict[str, int]:
+    """The names that a load of these rows sees of its tile: all of every dimension but that of the rows."""
+    dimension = row_dimension(problem)
+    names = {name: extent for name, extent in problem.extents.items() if name in place.by and name != dimension}
+    names |= {f"{name}_at": 0 for name in names}
+    for window in (w for w in problem.kernel.windows if w.of in place.by):
+        names |= loaded_names(window, rows if window.of == dimension else range(constant(window.extent, problem.numbers)))
+    return names
+
+
+def ring_names(problem: Problem, place: Place, kept: Kept, rows: range) -> dict[str, int]:
+    """The names of a load's place, whose slot is that of its first row: those of the ring, moved as far as these rows move those of a tile."""
+    here, first = ({**problem.numbers, **row_names(problem, place, part)} for part in (rows, range(len(rows))))
+    return {key: kept.names[key] + constant(expr, here) - constant(expr, first) for key, expr in place.names.items()}
+
+
+def _of_tiles(dimension: str, windows: list[Window]) -> Iterator[str]:
+    """Names that say which rows of the result a tile makes, or the parts of its window beside rows."""
+    yield from (dimension, f"{dimension}_at")
+    yield from (f"{window.name}_{key}" for window in windows for key in ("before", "after", "window"))
+
+
+def whole_tile(problem: Problem, place: Place) -> Mapping[str, tuple[int, int]]:
+    """The tile of a load of rows: all of every dimension but that of the rows."""
+    return {name: (0, problem.extents[name]) for name in place.by if name != row_dimension(problem)}

@@ -1,9 +1,10 @@
-"""Reads and runs the templates in one folder."""
+"""Reads and runs the templates in one folder; a kernel's are rendered once for the values that they see."""
 
 import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +19,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import pass_context
 
 from toolchain.schedule.sandbox.budget import begin, deeper, end, size_of, spend
-from toolchain.schedule.sandbox.filters import FILTERS, GLOBALS, TESTS
-from toolchain.schedule.sandbox.operators import Formatter, apply, printed
+from toolchain.schedule.sandbox.filters import FILTERS, GLOBALS, TESTS, Formatter, apply, printed
 from toolchain.schedule.sandbox.syntax import checked_tree
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
@@ -40,6 +40,8 @@ SMALL = 1 << 64
 """Products of smaller numbers cost nothing."""
 _MISTAKES = (jinja2.TemplateError, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, SyntaxError, RecursionError, MemoryError)
 """Exceptions that Jinja and Python raise for a template's own mistakes."""
+
+__all__ = ["Renderer", "render"]
 
 
 def render(folder: Path, name: str, scope: Mapping[str, object]) -> str:
@@ -202,3 +204,34 @@ def _place(trace: TracebackType | None, folder: Path) -> str:
         found = f"{path}:{trace.tb_lineno}" if path.startswith(f"{folder}{os.sep}") else found
         trace = trace.tb_next
     return found
+
+
+@dataclass
+class Renderer:
+    """Renders each template once for the names that it uses: many tiles differ in names that a template does not use."""
+
+    used: dict[tuple[Path, str], tuple[str, ...]] = field(default_factory=dict[tuple[Path, str], tuple[str, ...]])
+    made: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict[tuple[object, ...], tuple[str, ...]])
+
+    def lines(self, folder: Path, name: str, scope: Mapping[str, object]) -> tuple[str, ...]:
+        """The lines that are not blank, each with its end. Raises UserError E1005 as `render` does."""
+        if (folder, name) not in self.used:
+            self.used[folder, name] = tuple(sorted(template_names(folder, name)[0]))
+        known = {key: scope[key] for key in self.used[folder, name] if key in scope}
+        key = (folder, name, *known.items())
+        if key not in self.made:
+            self.made[key] = tuple(f"{line}\n" for line in render(folder, name, known).splitlines() if line.strip())
+        return self.made[key]
+
+
+def template_names(folder: Path, name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Names that a template and those that it imports take from outside, and all of these templates. Raises UserError E1005."""
+    found, seen, waiting = set[str](), set[str](), [name]
+    while waiting:
+        part = waiting.pop()
+        if part not in seen:
+            seen.add(part)
+            names, others = names_of(folder, part)
+            found |= names
+            waiting += others
+    return frozenset(found), frozenset(seen)

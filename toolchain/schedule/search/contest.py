@@ -1,6 +1,7 @@
-"""Drafts compete by exact cycles: a policy proposes them, each is planned, written and timed, and the quickest wins."""
+"""Drafts compete by exact cycles: a policy proposes them, each is planned, written and timed, the quickest wins, and a record keeps all."""
 
-from collections.abc import Callable, Generator, Mapping
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -14,6 +15,8 @@ from toolchain.schedule.planner import Planner, Timed
 from toolchain.schedule.rivals import Rivals, has_ports, renumbered
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.spec.errors import UserError
+
+FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -143,3 +146,29 @@ def _sent(drafts: Generator[Draft, Trial, None], trial: Trial) -> Draft | None:
         return drafts.send(trial)
     except StopIteration:
         return None
+
+
+def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial]) -> str:
+    """JSON. cycles: before the order of rows was tuned by exact time; tuned: after that, null where a schedule did not come so far. An empty list of
+    candidates says that the first schedule had no rival, and was not timed as a whole."""
+    rows = [
+        {
+            "candidate": trial.draft.origin,
+            "cycles": None if trial.refused else round(trial.cycles),
+            "tuned": None if trial.settled is None else round(trial.settled),
+            "refused": trial.refused or None,
+        }
+        for trial in trials
+    ]
+    tuned = [trial for trial in trials if trial.settled is not None]
+    best = min(tuned, key=lambda trial: trial.settled or 0.0, default=None)
+    found = {
+        "format": FORMAT,
+        "region": region,
+        "search": policy,
+        "effort": effort,
+        "candidates": rows,
+        "taken": best.draft.origin if best else None,
+        "gain_cycles": round((tuned[0].settled or 0.0) - (best.settled or 0.0)) if best else 0,
+    }
+    return json.dumps(found, indent=1) + "\n"

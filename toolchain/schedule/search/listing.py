@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 from toolchain.schedule.search.cover import COVERS, Cover
 from toolchain.schedule.search.draft import Space
-from toolchain.schedule.search.embeddings import Embedding, find_embeddings, fusion_graph
-from toolchain.schedule.search.moves import cover_problem
+from toolchain.schedule.search.policies import cover_problem
 from toolchain.schedule.search.prices import Prices, oracle_named
-from toolchain.schedule.search.templates import load_templates
+from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,105 @@
-"""Policies: each proposes drafts of a region's schedule, with the moves that it knows, in an order of its own."""
+"""Policies: each proposes drafts of a region's schedule in an order of its own, by moves, which are changes of a draft where they could help. No
+move has a threshold; exact cycles decide.
 
-from collections.abc import Callable, Generator, Mapping
+Each move is a generator of drafts that is told how they did, and returns the best trial so far, None before there was any.
+"""
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
 from toolchain.schedule.search.contest import Policy, Trial
-from toolchain.schedule.search.cover import optimal_cover, path_cover
+from toolchain.schedule.search.cover import Cover, Problem, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space
-from toolchain.schedule.search.moves import Move, kernels_moved, levels, neighbours_swapped, sets_together
+from toolchain.schedule.search.precedence import breadth_order, contracted, given_order
+from toolchain.schedule.search.prices import Prices
+from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
 from toolchain.spec.search_policies import check_policy, foreign_policies
+
+Move = Generator[Draft, Trial, "Trial | None"]
+
+
+def levels(space: Space, best: Trial | None = None) -> Move:
+    """Reorder: operations of all branches at the same distance from the inputs one after the other."""
+    plain = contracted(space.graph, ())
+    assert plain is not None
+    order = breadth_order(plain)
+    return (yield from _tried(space, best, [Draft(order, origin="level by level")] if order != space.first.order else []))
+
+
+def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], Cover]) -> Move:
+    """Fuse: the groups of a cover stand together, where some embedding of a template does not do so in the drafts before."""
+    orders = [space.first.order, *([best.draft.order] if best else [])]
+    found = find_embeddings(load_templates(space.machine), fusion_graph(space.region))
+    if all(_together(members, order) for _, members in found for order in orders):
+        return best
+    groups = solve(cover_problem(Prices(space), found)).groups
+    blocks = contracted(space.graph, groups)
+    assert blocks is not None
+    told = f"{len(groups)} groups of a cover"
+    drafts = [Draft(breadth_order(blocks), origin=f"{told}, level by level"), Draft(given_order(blocks), origin=f"{told}, branch by branch")]
+    return (yield from _tried(space, best, drafts))
+
+
+def cover_problem(prices: Prices, found: Sequence[Embedding]) -> Problem:
+    """The cover problem of these embeddings; those that cannot be a region of their own are left out. Raises UserError where an operation cannot."""
+    alone = {index: prices.of((index,)) for index in prices.space.graph}
+    groups = {members: price for _, members in found if (price := prices.of(members)) is not None}
+    return Problem(prices.space.graph, {index: price for index, price in alone.items() if price is not None}, groups)
+
+
+def kernels_moved(space: Space, best: Trial | None) -> Move:
+    """Choose another kernel: all operations that one kernel does, by another one that could."""
+    moves = dict.fromkeys((space.problems[index].kernel.name, name) for index, names in space.choices.items() for name in names)
+    for old, new in moves:
+        best = best or (yield space.first)
+        changed = {index: new for index, names in space.choices.items() if new in names and space.problems[index].kernel.name == old}
+        kernels = tuple(sorted({**dict(best.draft.kernels), **changed}.items()))
+        best = yield from _tried(space, best, [replace(best.draft, kernels=kernels, origin=f"kernel '{new}' in place of '{old}'")])
+    return best
+
+
+def neighbours_swapped(space: Space, best: Trial | None) -> Move:
+    """Reorder: two operations that stand next to each other and wait for neither, those first for which the busiest unit waits longest."""
+    done: set[tuple[int, ...]] = set()
+    while True:
+        order = (best.draft if best else space.first).order
+        swaps = [other for other in _swaps(space, order) if other[0] not in done]
+        if not swaps:
+            return best
+        if best is None:
+            best = yield space.first
+        waited = best.waited
+        other, pair = max(swaps, key=lambda swap: sum(waited.get(member, 0.0) for member in swap[1]))
+        done.add(other)
+        first, second = (space.region.operations[index].operation.name for index in pair)
+        best = yield from _tried(space, best, [replace(best.draft, order=other, origin=f"'{second}' before '{first}'")])
+
+
+def _swaps(space: Space, order: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
+    """Orders with two neighbours swapped, and these."""
+    for place, pair in enumerate(itertools.pairwise(order)):
+        if not space.graph.has_edge(*pair):
+            yield (*order[:place], pair[1], pair[0], *order[place + 2 :]), pair
+
+
+def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
+    """The best trial of these, the first draft and those before."""
+    for draft in drafts:
+        if best is None:
+            best = yield space.first
+        trial = yield draft
+        if trial.cycles < best.cycles:
+            best = trial
+    return best
+
+
+def _together(members: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether members stand next to each other."""
+    places = sorted(order.index(member) for member in members)
+    return places[-1] - places[0] == len(places) - 1
 
 
 def greedy(_: Space) -> Generator[Draft, Trial, None]:

@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.planner import Planner
-from toolchain.schedule.regions.part import part_of_region
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.schedule.rivals import has_ports
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.spec.errors import UserError, fail, nearest

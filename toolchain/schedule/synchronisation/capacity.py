@@ -6,8 +6,7 @@ Queues and counters alone decide who can go on, never time, so one execution sho
 
 from dataclasses import dataclass, field
 
-from toolchain.schedule.synchronisation.plan import Link, Plan
-from toolchain.schedule.synchronisation.plan_clock import Durations, PlanTimes, plan_times
+from toolchain.schedule.synchronisation.plan import Durations, Link, Plan, PlanTimes, plan_times
 
 
 def fit_counters(plan: Plan, known: Durations | None = None) -> None:

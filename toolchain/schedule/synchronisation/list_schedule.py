@@ -1,4 +1,4 @@
-"""List scheduling: the order of work in each unit, by the time when it can start.
+"""List scheduling: the order of work in each unit, by the time when it can start, and the order in which a stream holds its instructions.
 
 A unit takes its instructions in order. So where a schedule has one operation after the other, a convolution's first rows are loaded behind the last
 rows of the pool before it, and stored behind them, although they were ready long ago. Here such a unit takes, whenever it is free, some of its work
@@ -19,10 +19,35 @@ from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_tokens import sync_tokens
-from toolchain.schedule.synchronisation.issue_order import is_limited
-from toolchain.schedule.synchronisation.plan import ending_kind
-from toolchain.schedule.synchronisation.plan_clock import Durations
+from toolchain.schedule.synchronisation.plan import Durations, Plan, ending_kind, plan_times
 from toolchain.spec.model import Machine
+
+
+def is_limited(machine: Machine) -> bool:
+    """Whether a counter or a queue holds only so much, so that time says which tokens or instructions go into it and when."""
+    return any(counter.depth for counter in machine.counters) or any(unit.depth for unit in machine.units)
+
+
+def is_reordered(machine: Machine) -> bool:
+    """Whether a program's one stream stands in the order in which its instructions start."""
+    return machine.streams == 1 and is_limited(machine) and not machine.interlock
+
+
+def is_free(program: Program) -> bool:
+    """Whether units may take their work in another order than the program's: it has one stream, and the machine does not go by the order there."""
+    return not program.machine.interlock and len(np.unique(program.stream)) == 1
+
+
+def put_in_issue_order(plan: Plan, known: Durations) -> None:
+    """Instructions of a unit keep their order, and so do a poster and its taker; the end of a stream stays last.
+
+    A stream is fetched in order, and stops at an instruction whose queue is full: behind it stand others whose units are idle. Where a machine goes
+    by the order of the stream, as an interlock does, it stays.
+    """
+    if not is_reordered(plan.machine):
+        return
+    start, last = plan_times(plan, known).start, ending_kind(plan.machine)
+    plan.reorder(sorted(range(len(start)), key=lambda index: (plan.kind[index] == last, start[index], index)))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,17 @@
-"""The synchronised program while it grows: instructions in order, those that each knows to be done, and the tokens chosen so far."""
+"""The synchronised program while it grows: instructions in order, those that each knows to be done, the tokens chosen so far, and the times
+that follow from them."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.footprint.provenance import Provenance
+from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
+from toolchain.timing.cost import instruction_costs
 
 ADDED = -1
 """The source of an instruction that the original program does not have."""
@@ -182,3 +187,44 @@ class Plan:
             return kind
         movers = self.pool.events.kinds if self.pool else frozenset[int]()
         return max(movers) if movers and all(self.carries(mover, unit, action, channel) for mover in movers) else None
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Cycles by instruction of the program that is planned. held: that it keeps its unit. latency: from then until its tokens show."""
+
+    held: Sequence[int]
+    latency: Sequence[int]
+
+    def reordered(self, order: Ints) -> "Durations":
+        """Cycles of the same instructions in another order, int64 [n]."""
+        indices: list[int] = order.tolist()
+        return Durations([self.held[index] for index in indices], [self.latency[index] for index in indices])
+
+
+@dataclass(frozen=True)
+class PlanTimes:
+    """Cycles by instruction of the plan. start: when its unit is taken. shown: when its tokens show."""
+
+    start: Sequence[int]
+    shown: Sequence[int]
+
+
+def durations(program: Program, footprints: Footprints, provenance: Provenance) -> Durations:
+    """Each instruction as long as it takes alone. Raises UserError E0510, E0122."""
+    costs = instruction_costs(program, footprints, provenance)
+    return Durations((costs.setup + costs.alone).tolist(), costs.latency.tolist())
+
+
+def plan_times(plan: Plan, known: Durations) -> PlanTimes:
+    """One pass in the order of the plan, in which every token goes from an earlier instruction to a later one; one that was added takes a cycle."""
+    waits: list[list[int]] = [[] for _ in plan.source]
+    for link in plan.links.values():
+        for poster, taker in zip(link.posts, link.takes, strict=True):
+            waits[taker].append(poster)
+    free, start, shown = [0] * len(plan.members), list[int](), list[int]()
+    for source, unit, posters, held in zip(plan.source, plan.unit, waits, plan.held, strict=True):
+        start.append(max([free[unit], *(shown[poster] for poster in (*posters, *held))]))
+        free[unit] = start[-1] + (1 if source == ADDED else known.held[source])
+        shown.append(free[unit] + (0 if source == ADDED else known.latency[source]))
+    return PlanTimes(start, shown)

@@ -1,12 +1,12 @@
 """Derives a program's synchronisation: every true dependence between units ordered by the machine's counters, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.dependences import Dependences, Needs, find_dependences
+from toolchain.analysis.dependences import Dependences, Needs, find_dependences, no_needs, sweep
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
@@ -16,14 +16,48 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.issue_order import is_free, is_limited, is_reordered, put_in_issue_order
-from toolchain.schedule.synchronisation.list_schedule import Work, find_work, list_order
-from toolchain.schedule.synchronisation.plan import ADDED, Plan, ending_kind
-from toolchain.schedule.synchronisation.plan_clock import Durations, durations
+from toolchain.schedule.synchronisation.list_schedule import Work, find_work, is_free, is_limited, is_reordered, list_order, put_in_issue_order
+from toolchain.schedule.synchronisation.plan import ADDED, Durations, Plan, durations, ending_kind
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
-from toolchain.schedule.synchronisation.turns import find_turns, placed_turns
+from toolchain.timing.cost import BankPorts, bank_ports
 from toolchain.timing.simulate import Timeline, time_state
+
+
+def find_turns(prints: Footprints, free: Collection[int]) -> Needs | None:
+    """For each instruction of the units `free` before which another unit reads the same elements of a memory with limited ports: the latest one of
+    every other unit before it that needs one of its ports. None where there is none. prints: of the program in its order."""
+    program, ports = prints.program, bank_ports(prints.program.machine, prints)
+    if ports is None or not free:
+        return None
+    limited = np.array([bool(memory.ports) for memory in program.machine.memories])
+    reads = prints.runs.take(limited[prints.runs.memory] & ~prints.runs.write)
+    met, same = (_met(program, runs, free) for runs in (_of_ports(ports), reads))
+    met[~(same >= 0).any(axis=1)] = -1
+    return met if (met >= 0).any() else None
+
+
+def _of_ports(ports: BankPorts) -> Runs:
+    """Each port that an instruction needs as a run of one granule."""
+    who = np.repeat(np.arange(len(ports.first) - 1), np.diff(ports.first))
+    return Runs(who, np.zeros_like(who), np.zeros(len(who), np.bool_), ports.number, ports.number + 1)
+
+
+def _met(program: Program, runs: Runs, free: Collection[int]) -> Needs:
+    """For each instruction of the free units, the latest of every other unit before it that touches one of its locations."""
+    moves, found = np.isin(program.unit, list(free)), no_needs(program)
+    for memory in np.unique(runs.memory).tolist():
+        own = runs.take(runs.memory == memory)
+        sweep(replace(own, write=moves[own.instruction]), program.unit, found)
+    found[~moves] = -1
+    found[:, list(free)] = -1
+    return found
+
+
+def placed_turns(turns: Needs, order: Ints) -> Needs:
+    """The same where the instructions stand in another order, int64 [n]; those of the units that are waited for keep theirs."""
+    at = np.append(np.argsort(order), -1)
+    return at[turns[order]].astype(turns.dtype)
 
 
 @dataclass(frozen=True)

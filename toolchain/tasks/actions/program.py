@@ -24,8 +24,7 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.search.contest import Trial
-from toolchain.schedule.search.record import write_record
+from toolchain.schedule.search.contest import Trial, write_record
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine

@@ -1,16 +1,18 @@
-"""Check that a kernel uses the machine's numerics: one that leaves out a multiplier or a zero point computes something else."""
+"""A machine's numerics and its kernels: a kernel uses all of them, or it computes something else; and the numbers of an operation stay in
+their bounds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from toolchain.operations.ending import by_channel
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel, Tensor
-from toolchain.schedule.kernels.render import template_names
 from toolchain.schedule.kernels.sequence import formulas
+from toolchain.schedule.sandbox.environment import template_names
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
-from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.model.quantisation import Numerics, Range
+from toolchain.spec.reasons import Why, refuse
 
 CHANNELS = {"multiplier": ("multipliers", "shifts"), "float32": ("scales",)}
 WHOLE = {"multiplier": ("multiplier", "shift"), "float32": ("scale_bits",), "power_of_two": ()}
@@ -77,3 +79,31 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         yield from place.names.values()
     if kernel.call is not None:
         yield from (value for value in kernel.call.arguments.values() if not isinstance(value, str))
+
+
+def check_numbers(machine: Machine, kernel: Kernel, kind: OperationKind, numbers: Mapping[str, int]) -> None:
+    """Raises UserError E1003 for a number that the machine's arithmetic leaves out."""
+    numerics = machine.quantisation
+    if numerics is None:
+        return
+    moved = min(numbers.get("bias_zeros", 0), numerics.bias_shift.high)
+    stored = {**numbers, **{name: numbers[name] >> moved for name in ("bias_least", "bias_most") if name in numbers}}
+    for name, told, held in _limits(numerics, kind):
+        if name in stored and not held.holds(stored[name]):
+            reason = Why.NUMBER(kernel=kernel.name, number=told, value=stored[name], low=held.low, high=held.high)
+            raise refuse("E1003", reason, kernel.span, "see 'quantisation' of the machine")
+
+
+def _limits(numerics: Numerics, kind: OperationKind) -> Iterator[tuple[str, str, Range]]:
+    """(number, its name for readers, range)"""
+    yield "shift", "the shift", numerics.shift
+    yield "low", "the least result", numerics.activation
+    yield "high", "the largest result", numerics.activation
+    yield "bias_least", "the least stored bias", numerics.bias
+    yield "bias_most", "the largest stored bias", numerics.bias
+    if kind.form == "average":
+        most = 1 << numerics.average.bits - 1
+        yield "multiply", "the multiplier", Range(-most, most - 1)
+    if kind.form == "aligned":
+        most = 1 << numerics.align.high
+        yield from ((f"multiply_{term.operand}", f"the multiplier of '{term.operand}'", Range(-most, most)) for term in kind.terms)

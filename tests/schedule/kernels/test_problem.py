@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolchain.schedule.kernels.kernel import Window
-from toolchain.schedule.kernels.windows import window_names
+from toolchain.schedule.kernels.problem import window_names
 from toolchain.spec.expr import Const
 
 

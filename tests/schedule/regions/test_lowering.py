@@ -10,13 +10,14 @@ from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.calls import Call, integer_call
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation
-from toolchain.schedule.regions.lowering import Lowered, lower
-from toolchain.schedule.regions.pictures import (
+from toolchain.schedule.regions.lowering import (
+    Lowered,
     array_of,
     data_of,
     is_call,
     is_placed,
     known_of,
+    lower,
     merged_pads,
     operation_of,
     pads_of,
