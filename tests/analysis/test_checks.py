@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from tests.spec.small import small
 from tests.tiny_machine import streams, tiny, word
-from toolchain.analysis.checks import check_program
+from toolchain.analysis.checks import check_program, footprint_comments
 from toolchain.analysis.state import new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly.disassembler import disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode
 from toolchain.isa.program import Program
@@ -28,6 +29,14 @@ MACHINE = load_machine("dpuv3", overrides={"LOG_DDR": "20"})
 FIRST = "ELEWINIT 0000 0000 bank_id_in 0 shift_read 0 jump_read 1 jump_read_endl 4 id 0 bank_addr_in 0"
 SECOND = """ELEW 0000 0000 stride_out 1 stride_offset_out 0 num 1 nonlinear_type 0 jump_write 1 jump_write_endl 4 bank_id_out 8 bank_addr_out 0
 width 4 bank_id_prelu 0 bank_addr_prelu 0 valid_pixel_parallel 1 channel_group 1 shift_write 0 shift_write_prelu_n 0""".replace("\n", " ")
+
+TEXT = """\
+LOAD memory_type=uop sram_base=0 dram_base=1024 y_size=1 x_size=4 x_stride=4
+LOAD memory_type=inp sram_base=0 dram_base=512 y_size=6 x_size=16 x_stride=32 y_pad_0=1 push_next=1
+GEMM uop_bgn=0 uop_end=1 iter_out=1 iter_in=16 FACTORS pop_prev=1
+STORE memory_type=out sram_base=0 dram_base=8192 y_size=1 x_size=16 x_stride=16
+FINISH
+""".replace("FACTORS", "dst_factor_out=0 dst_factor_in=1 src_factor_out=0 src_factor_in=1 wgt_factor_out=0 wgt_factor_in=0")
 
 
 @pytest.mark.parametrize("engine", ["fast", "reference"])
@@ -282,3 +291,11 @@ def test_nonsense_neither_crashes_nor_hangs(seed: int, dense: int) -> None:
     program = decode(VTA, [encode(VTA, kinds, columns) + vta("FINISH").streams[0]])
     with contextlib.suppress(UserError):
         assert len(check_program(program, new_state(VTA)).order) == len(program)
+
+
+def test_listing_with_footprints(golden: Callable[[str, str], None]) -> None:
+    machine = load_machine("vta")
+    program = assemble(machine, Source("listing.asm", TEXT))
+    text = disassemble(program, footprint_comments(program))
+    assert assemble(machine, Source("again.asm", text)).streams == program.streams
+    golden("checks/listing.txt", text)

@@ -1,12 +1,14 @@
-"""Names and paths that a stranger gives."""
+"""Names and paths that a stranger gives. A command in a process of its own: what it answers and tells, its deadline, and modules of the folder
+that it works in."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.commands.confined import Confined
+from toolchain.commands.confined import Confined, Finished, run_command
 from toolchain.spec.errors import UserError
 
 
@@ -58,3 +60,29 @@ def test_elsewhere_paths_are_whole_and_names_stay(confined: Confined, monkeypatc
     assert confined.absolute(given) == {"target": f"vta,{root}/own/m.yaml:c", "model": "own", "schedule": f"{root}/own", "params": "A:1,B:2"}
     monkeypatch.setenv("TILEWRIGHT_PATH", "/machines")
     assert confined.search_paths()["TILEWRIGHT_PATH"] == f"/machines:{root}/targets"
+
+
+def _run(folder: Path, *words: str, seconds: float = 60) -> tuple[Finished, list[str]]:
+    lines: list[str] = []
+
+    async def say(line: str) -> None:
+        lines.append(line)
+
+    return asyncio.run(run_command(words, folder, seconds, say, {"TILEWRIGHT_PATH": ""})), lines
+
+
+def test_answer_and_messages_are_apart(tmp_path: Path) -> None:
+    (tmp_path / "toolchain.py").write_text("raise SystemExit('not this one')")
+    (tmp_path / "bad.yaml").write_text("target: {name: x}\nbogus: 1\n")
+    done, lines = _run(tmp_path, "target", "list")
+    assert (done.code, done.told, lines) == (0, "", [])
+    assert "\nvta [" in done.answer
+    done, lines = _run(tmp_path, "target", "check", "bad.yaml")
+    assert (done.code, done.answer) == (1, "")
+    assert "bad.yaml:2:1: E0108 unknown key 'bogus'\nbogus: 1\n^\n" in done.told
+    assert set(lines) == {"^"}  # the newest line of each part that the pipe brings, in however many it comes
+
+
+def test_a_command_beyond_its_deadline_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"E0011 'target list' was ended after 0.01 seconds; a longer --deadline gives it more"):
+        _run(tmp_path, "target", "list", seconds=0.01)

@@ -14,8 +14,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
 
 from toolchain.commands import mcp_tools
-from toolchain.commands.child import Finished
-from toolchain.commands.confined import Confined
+from toolchain.commands.confined import Confined, Finished
 from toolchain.commands.mcp_tools import Tools
 
 ROOT = Path(__file__).resolve().parents[2]

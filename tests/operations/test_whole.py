@@ -1,4 +1,5 @@
-"""A machine's own arithmetic: its functions against Python's and numpy's, its constants, and what it approximates."""
+"""Stages: index arithmetic, reductions, and parts that make the same whole. Stages in floating point against numpy's own. A machine's own
+arithmetic: its functions against Python's and numpy's, its constants, and what it approximates."""
 
 import math
 
@@ -7,17 +8,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolchain.operations import whole
 from toolchain.operations.kind import Arithmetic, OperationKind
-from toolchain.operations.library import kinds_of
-from toolchain.operations.reals import evaluate_stages, evaluate_table
-from toolchain.operations.whole import constants_of, evaluate_arithmetic, evaluate_whole, step_of, unmet
+from toolchain.operations.library import builtin_kinds, kinds_of
+from toolchain.operations.whole import (
+    constants_of,
+    evaluate_arithmetic,
+    evaluate_reals,
+    evaluate_stages,
+    evaluate_table,
+    evaluate_whole,
+    step_of,
+    unmet,
+)
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Expr, parse_expr
 from toolchain.spec.load import load_machine
 from toolchain.verify.random_operation import drawn_constants
 
-KINDS = kinds_of(load_machine("gemmini"))
+KINDS = builtin_kinds()
+NUMBERS = {"batch": 2, "rows": 3, "keys": 4, "channels": 6, "heads": 2, "inner": 3, "cells": 8}
+X = np.random.default_rng(0).normal(size=(2, 3, 5))
+
+GEMMINI_KINDS = kinds_of(load_machine("gemmini"))
 SCALES = {"x": 0.04, "z": 0.04}
+
+
+def shares(x: np.typing.NDArray[np.float64], z: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.float64]:
+    """By numpy's own product of heads, [batch, rows, heads * keys]."""
+    queries, keys = (each.reshape(2, -1, 2, 3).transpose(0, 2, 1, 3) for each in (x, z))
+    scores = queries @ keys.transpose(0, 1, 3, 2) / np.sqrt(3)
+    power = np.exp(scores - scores.max(-1, keepdims=True))
+    return (power / power.sum(-1, keepdims=True)).transpose(0, 2, 1, 3).reshape(2, 3, 8)
+
+
+@pytest.mark.parametrize("most", [1, 7, 1 << 22])
+def test_parts_make_the_same_whole(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "MOST", most)
+    rng = np.random.default_rng(most)
+    x, z = rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 4, 6))
+    np.testing.assert_allclose(evaluate_stages(KINDS["attention_probabilities"], NUMBERS, {"x": x, "z": z}), shares(x, z))
+
+
+def test_a_read_past_an_edge_is_told() -> None:
+    with pytest.raises(UserError, match="E1301 'z' is read outside its extents"):
+        evaluate_stages(KINDS["attention_probabilities"], {**NUMBERS, "keys": 5, "cells": 10}, {"x": np.zeros((2, 3, 6)), "z": np.zeros((2, 4, 6))})
+
+
+def test_softmax_and_layer_norm() -> None:
+    numbers = {"batch": 2, "rows": 3, "channels": 5}
+    power = np.exp(X - X.max(-1, keepdims=True))
+    np.testing.assert_allclose(evaluate_stages(KINDS["softmax"], numbers, {"x": X}), power / power.sum(-1, keepdims=True))
+    scale, offset = np.arange(5.0), np.arange(5.0) - 2
+    wanted = (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 1e-5) * scale + offset
+    np.testing.assert_allclose(evaluate_stages(KINDS["layer_norm"], numbers, {"x": X, "scale": scale, "offset": offset}), wanted)
+
+
+def test_tables() -> None:
+    np.testing.assert_allclose(evaluate_table(KINDS["sigmoid"], X), 1 / (1 + np.exp(-X)))
+    np.testing.assert_allclose(evaluate_table(KINDS["hard_swish"], X), X * np.clip(X + 3, 0, 6) / 6)
+
+
+def test_what_floating_point_does_not_have() -> None:
+    with pytest.raises(UserError, match="E0122 this cannot be computed in floating point"):
+        evaluate_reals(parse_expr("x << 2", lambda _line, _column: None), {"x": X})  # type: ignore[arg-type,return-value]
 
 
 def parsed(text: str) -> Expr:
@@ -65,14 +119,14 @@ def test_a_constant_that_is_no_number() -> None:
 
 
 def test_gelu_is_near_gelu() -> None:
-    kind, x = KINDS["gelu"], np.arange(-128, 128).reshape(1, 1, 16, 16)
+    kind, x = GEMMINI_KINDS["gelu"], np.arange(-128, 128).reshape(1, 1, 16, 16)
     constants = constants_of(own(kind), SCALES, {})
     found = evaluate_arithmetic(kind, {"batch": 1, "channels": 1, "height": 16, "width": 16, **constants}, {"x": x}) * step_of(own(kind), SCALES, {})
     assert np.abs(found - evaluate_table(kind, x * SCALES["x"])).max() < 0.03  # I-BERT, table 1: 0.018 of the polynomial itself
 
 
 def test_shares_are_near_a_softmax_and_sum_to_one() -> None:
-    kind, rng = KINDS["attention_probabilities"], np.random.default_rng(0)
+    kind, rng = GEMMINI_KINDS["attention_probabilities"], np.random.default_rng(0)
     numbers = {"batch": 1, "rows": 5, "keys": 16, "channels": 64, "heads": 2, "inner": 32, "cells": 32}
     operands = {"x": rng.integers(-60, 60, (1, 5, 64)), "z": rng.integers(-60, 60, (1, 16, 64))}
     constants = constants_of(own(kind), SCALES, numbers)
@@ -84,7 +138,7 @@ def test_shares_are_near_a_softmax_and_sum_to_one() -> None:
 
 
 def test_scales_that_are_too_fine_are_told() -> None:
-    kind, numbers = KINDS["attention_probabilities"], {"keys": 128, "inner": 64}
+    kind, numbers = GEMMINI_KINDS["attention_probabilities"], {"keys": 128, "inner": 64}
     fine = constants_of(own(kind), {"x": 0.004, "z": 0.004}, numbers)
     assert unmet(own(kind), {**numbers, **fine}).startswith("the scores are so fine")
     assert drawn_constants(kind, numbers, np.random.default_rng(0)) is not None

@@ -17,9 +17,9 @@ from toolchain.graph.integers.calls import reasons_of
 from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.join_recurrent import SplitRecurrent
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.report.costs import cost_rows
 from toolchain.runtime.timing import region_times
 from toolchain.schedule.kernel_selection import images_per_run

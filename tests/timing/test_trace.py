@@ -1,7 +1,8 @@
-"""The trace: JSON that a viewer reads, real microseconds, one row a unit, no event on top of another.
+"""Lives of data on chip: each within its memory, from a write to a read, and never two at one address and time.
 
-Occupancy: equal to a count, granule by granule, of data that an instruction still reads.
-"""
+The trace: JSON that a viewer reads, real microseconds, one row a unit, no event on top of another.
+
+Occupancy: equal to a count, granule by granule, of data that an instruction still reads."""
 
 import io
 import itertools
@@ -19,9 +20,8 @@ from tests.token_machine import mask, program, token_machine
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import granules
 from toolchain.spec.load import load_machine
-from toolchain.timing.lives import RANGES
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.trace import POINTS, occupancy, write_events, write_trace
+from toolchain.timing.trace import POINTS, RANGES, lives_of, occupancy, write_events, write_trace
 
 GOLDEN = Path(__file__).parents[1] / "data" / "vta_golden" / "c00_conv3x3_s1.npz"
 SHARED = """
@@ -32,6 +32,38 @@ timing:
   classes:
     op: {cycles: work, transfers: {port: bytes}, source: test}
 """
+
+
+def small() -> Timeline:
+    return timed(random_program(load_machine("vta"), 1, 60, chained=1.0))
+
+
+def test_lives_do_not_meet_and_stay_in_their_memory() -> None:
+    found = list(lives_of(small()))
+    assert found
+    for _, lives in found:
+        assert (lives.begin < lives.stop).all()
+        assert (lives.low < lives.high).all()
+        assert lives.high.max() <= lives.capacity
+        order = np.lexsort((lives.begin, lives.low))
+        same = lives.low[order][1:] == lives.low[order][:-1]
+        assert (lives.begin[order][1:] >= lives.stop[order][:-1])[same].all()
+
+
+def test_a_life_begins_with_its_writer() -> None:
+    timeline = small()
+    for _, lives in lives_of(timeline):
+        known = lives.writer >= 0
+        assert (timeline.result.start[lives.writer[known]] == lives.begin[known]).all()
+        assert (lives.begin[~known] == 0).all()
+
+
+def test_bytes_alive_are_the_occupancy() -> None:
+    timeline = small()
+    for (_, lives), found in zip(lives_of(timeline), occupancy(timeline), strict=True):
+        for at, size in zip(found.cycles, found.bytes, strict=True):
+            alive = (lives.begin <= at) & (at < lives.stop)
+            assert (lives.high - lives.low)[alive].sum() == size
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +77,7 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
     return json.loads(file.getvalue())["traceEvents"]
 
 
-def small() -> Timeline:
+def small_timeline() -> Timeline:
     machine = token_machine({"ab": ", depth: 1"}, timing=SHARED)
     rows = [
         {"unit": 0, "work": 4, "posts": mask("ab")},
@@ -61,13 +93,13 @@ def small() -> Timeline:
 
 def test_the_text_of_a_small_trace(golden: Callable[[str, str], None]) -> None:
     file = io.StringIO()
-    write_events(small(), file)
+    write_events(small_timeline(), file)
     golden("timing/small.trace.json", file.getvalue())
 
 
 def test_every_instruction_tells_its_layer_whatever_it_is_called() -> None:
     file, names = io.StringIO(), ["", 'a"\\</script>', "stage/conv1"] * 3
-    timeline = small()
+    timeline = small_timeline()
     write_events(timeline, file, names[: len(timeline.program)])
     spans = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X" and event.get("cat") != "idle"]
     kinds = [timeline.program.machine.instructions[int(kind)].name for kind in timeline.program.kind]
@@ -168,7 +200,7 @@ def test_ranges_are_rounded_outwards_where_there_are_too_many(monkeypatch: pytes
     machine = load_machine("vta")
     timeline = timed(random_program(machine, 2, 80, chained=1.0))
     fine = {found.memory: found for found in occupancy(timeline)}
-    monkeypatch.setattr("toolchain.timing.lives.RANGES", 2)
+    monkeypatch.setattr("toolchain.timing.trace.RANGES", 2)
     coarse = {found.memory: found for found in occupancy(timeline)}
     assert any(coarse[name].block > fine[name].block for name in fine)
     assert all(coarse[name].bytes.max() >= fine[name].bytes.max() for name in fine)

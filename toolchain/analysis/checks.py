@@ -1,7 +1,7 @@
 """Everything that is checked before a program runs: addresses, control memories, stale registers, races, leftover tokens."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,11 +13,11 @@ from toolchain.analysis.in_place import control_conflicts, repeat_diagnostics, r
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order, leftovers
 from toolchain.analysis.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, lost_reads, relevant
-from toolchain.analysis.state import State
+from toolchain.analysis.state import State, new_state
 from toolchain.isa.checks import MOST, latched_violations, limited, portability
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance, register_instance, register_runs
-from toolchain.isa.footprint.text import fault_diagnostic
+from toolchain.isa.footprint.text import comment, controlled, fault_diagnostic
 from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import SyncTokens
 from toolchain.spec.errors import Diagnostic
@@ -160,3 +160,13 @@ def _shortened(found: list[Diagnostic], total: int) -> list[Diagnostic]:
 
 def _faults(provenance: Provenance, prints: Footprints) -> list[Diagnostic]:
     return [fault_diagnostic(provenance, prints.faults, row) for row in range(min(len(prints.faults), MOST + 1))]
+
+
+def footprint_comments(program: Program) -> Callable[[int], str]:
+    """The comment of an instruction, by its index.
+
+    Host registers count as 0, so addresses are relative to them. Contents loaded into control memories are not in a program:
+    of addresses that depend on it only the memory is named. Raises UserError E0501 for a program that deadlocks.
+    """
+    prints, unknown = prepare_program(program, new_state(program.machine)).footprints, controlled(program.machine)
+    return lambda index: comment(prints, index, unknown)

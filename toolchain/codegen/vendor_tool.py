@@ -10,8 +10,7 @@ from pathlib import Path
 import onnx
 
 from toolchain.codegen.generator import RegionCode
-from toolchain.codegen.half_precision import half_region
-from toolchain.codegen.json_graph import graph_cycles, place_border
+from toolchain.codegen.json_graph import graph_cycles, half_region, place_border
 from toolchain.graph.regions import GraphRegion, onnx_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.form.schedule import Schedule

@@ -1,19 +1,29 @@
-"""`tilewright compare A B ...`: builds, machines or schedules side by side."""
+"""`tilewright compare A B ...`: builds, machines or schedules side by side, also files as a commit of git has them, written `COMMIT:PATH`."""
 
 import argparse
 import json
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.commands.committed import committed, is_committed
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import Diagnostic, UserError, fail
+from toolchain.spec.yaml_nodes import MAX_BYTES
 
 if TYPE_CHECKING:
     from toolchain.report.comparison.compare import Comparison
-    from toolchain.report.comparison.side import Side
+    from toolchain.report.comparison.sides import Side
+
+
+FORM = re.compile(r"(?P<commit>[^:-][^:]*):(?P<path>.+\.(yaml|yml|json))\Z", re.DOTALL)
+MOST_BYTES = 16 * MAX_BYTES
+"""Of a file; reports are longer than descriptions."""
 
 MOST = 8
 """Sides that a table has room for."""
@@ -23,14 +33,56 @@ _PERCENT = re.compile(r"([0-9]{1,6}(\.[0-9]{1,6})?) ?%?\Z")
 _SCHEDULE = re.compile(r"^schedule\s*:", re.MULTILINE)
 
 
+def is_committed(text: str) -> bool:
+    """Whether it has the form, and is no file itself."""
+    return FORM.match(text) is not None and not Path(text).exists()
+
+
+@contextmanager
+def committed(text: str) -> Generator[Path]:
+    """The file for as long as it is read; mistakes in it are told with `text` as its name.
+
+    Raises UserError E0001 where git has no such file there, or is not installed, E0330 for a file that is too long.
+    """
+    match = FORM.match(text)
+    assert match
+    name = f"{match['commit']}:./{match['path']}"  # from this folder, not from the repository's
+    size = _git("-s", name, text)
+    if int(size) > MOST_BYTES:
+        raise fail("E0330", f"the file has {int(size):,} bytes, at most {MOST_BYTES:,} are read", place=text)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / Path(match["path"]).name
+        path.write_bytes(_git("blob", name, text))
+        try:
+            yield path
+        except UserError as error:
+            raise UserError(*(_named(each, str(path), text) for each in error.diagnostics)) from None
+
+
+def _git(kind: str, name: str, text: str) -> bytes:
+    git = shutil.which("git")
+    if git is None:
+        raise fail("E0001", "git is not installed, so there are no commits", place=text)
+    run = subprocess.run([git, "cat-file", kind, name], capture_output=True, check=False)
+    if run.returncode:
+        raise fail("E0001", "git has no such file at this commit", hint="COMMIT:PATH, the path from this folder", place=text)
+    return run.stdout
+
+
+def _named(found: Diagnostic, path: str, text: str) -> Diagnostic:
+    """With the user's name of the file."""
+    if found.span and found.span.source.path == path:
+        return replace(found, span=replace(found.span, source=replace(found.span.source, path=text)))
+    return replace(found, place=found.place.replace(path, text))
+
+
 def compare(arguments: argparse.Namespace) -> None:
     """Prints the comparison, and writes it where asked to.
 
     Raises UserError E0001, E0330 (files), E0002 (words), E0007 (not comparable), E0008 (worse than allowed), and those of the things compared.
     """
     from toolchain.report.comparison.compare import Comparison, comparison_data
-    from toolchain.report.comparison.page import comparison_page
-    from toolchain.report.comparison.text import comparison_text
+    from toolchain.report.comparison.text import comparison_page, comparison_text
     from toolchain.spec.files import write_atomic
 
     allowed = None if arguments.fail_above is None else _percent(arguments.fail_above)
@@ -83,18 +135,18 @@ def read_side(text: str) -> "Side":
 
 def _side(path: Path, text: str) -> "Side":
     """text: the name that the user gave it."""
-    from toolchain.report.comparison.report_side import report_side
+    from toolchain.report.comparison.sides import report_side
 
     if path.is_dir():
         return _folder(path, text)
     if path.suffix == ".json":
         return report_side(path, text, {})
     if path.suffix == ".bundle":
-        from toolchain.report.comparison.machine_side import bundle_side
+        from toolchain.report.comparison.sides import bundle_side
 
         return bundle_side(path, text)
     if path.suffix in (".yaml", ".yml") and path.is_file() and _is_schedule(path):
-        from toolchain.report.comparison.schedule_side import schedule_side
+        from toolchain.report.comparison.sides import schedule_side
 
         return schedule_side(path, text)
     return _machine(str(path) if is_committed(text) else text, text)
@@ -102,8 +154,7 @@ def _side(path: Path, text: str) -> "Side":
 
 def _folder(path: Path, text: str) -> "Side":
     """A build's folder, or one of schedules."""
-    from toolchain.report.comparison.report_side import report_side
-    from toolchain.report.comparison.schedule_side import schedule_keys, schedule_side
+    from toolchain.report.comparison.sides import report_side, schedule_keys, schedule_side
     from toolchain.schedule.form.files import read_schedules
 
     found = [path / name for name in RESULTS if (path / name).is_file()]
@@ -125,6 +176,6 @@ def _is_schedule(path: Path) -> bool:
 
 def _machine(given: str, text: str) -> "Side":
     from toolchain.isa.check_machine import load_checked_machine
-    from toolchain.report.comparison.machine_side import machine_side
+    from toolchain.report.comparison.sides import machine_side
 
     return machine_side(load_checked_machine(given), text)

@@ -38,7 +38,7 @@ def disassemble(arguments: argparse.Namespace) -> None:
     with sign("disassembling"):
         program = load_program(machine_of(arguments), Path(arguments.program))
         if arguments.footprints:
-            from toolchain.report.footprint_comments import footprint_comments
+            from toolchain.analysis.checks import footprint_comments
 
             comments = footprint_comments(program)
         text = text_of(program, comments)
@@ -87,7 +87,7 @@ def export_c(arguments: argparse.Namespace) -> None:
     Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0002 for --embed without --library.
     """
     from toolchain.runtime.bundle import trusted_bundle
-    from toolchain.runtime.c_library import c_library
+    from toolchain.runtime.linked import c_library
     from toolchain.runtime.stand_alone import stand_alone
 
     if arguments.embed and not arguments.library:
@@ -105,7 +105,7 @@ def export_c(arguments: argparse.Namespace) -> None:
 def export_elf(arguments: argparse.Namespace) -> None:
     """Writes the program. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0710 and E0711."""
     from toolchain.runtime.bundle import trusted_bundle
-    from toolchain.runtime.elf import elf_program
+    from toolchain.runtime.linked import elf_program
 
     path, output = Path(arguments.bundle), Path(arguments.output)
     bundle, machines = trusted_bundle(path)
@@ -121,7 +121,7 @@ def export_elf(arguments: argparse.Namespace) -> None:
 def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
     from toolchain.runtime.bundle import read_bundle
-    from toolchain.runtime.ep_context import ep_context_model
+    from toolchain.runtime.provider import ep_context_model
     from toolchain.runtime.signature import trusted_keys
 
     path, output = Path(arguments.bundle), Path(arguments.output)

@@ -1,4 +1,4 @@
-"""`tilewright target`, `operation` and `kernel`: lists, descriptions, manuals and checks of declarations."""
+"""`tilewright target`, `operation`, `kernel` and `model`: lists, descriptions, manuals and checks of declarations and networks."""
 
 import argparse
 import json
@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.commands.machine import machine_of
-from toolchain.spec.descriptions import require_descriptions
+from toolchain.commands.machine import machine_of, sign
+from toolchain.isa.check_machine import require_descriptions
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
 
 if TYPE_CHECKING:
     from toolchain.operations.library import Kinds
+if TYPE_CHECKING:
+    from toolchain.models.model import Model
 
 
 def list_machines(_: argparse.Namespace) -> int:
@@ -71,7 +73,7 @@ def diff_targets(arguments: argparse.Namespace) -> None:
 
 def write_manual(arguments: argparse.Namespace) -> None:
     """The manual to a file or to standard output."""
-    from toolchain.isa.examples import examples_of
+    from toolchain.isa.assembly.disassembler import examples_of
     from toolchain.isa.program_file import load_program
     from toolchain.report.manual import manual_markdown
     from toolchain.report.manual_page import manual_html
@@ -168,3 +170,30 @@ def _chosen(machine: Machine, names: Iterable[str], known: Collection[str]) -> I
         if name not in known:
             raise fail("E1002", f"machine '{machine.name}' has no kernel '{name}'", hint=nearest(name, known) or f"known: {', '.join(known)}")
         yield name
+
+
+def check_model(arguments: argparse.Namespace) -> None:
+    """Says that there are no errors, how many nodes, and the inputs. Raises UserError E0001, E08xx for the file, E09xx for its graph."""
+    from toolchain.graph.nodes import shape_text
+    from toolchain.models.load import load_model
+    from toolchain.tasks.variables import read_variables
+
+    dims = dict(read_variables({"dim": ",".join(arguments.dim)} if arguments.dim else {}).dims)
+    with sign("reading the model"):
+        model = load_model(arguments.model, dims)
+        nodes = _nodes(model)
+    inputs = ", ".join(f"{name} {shape_text(shape)}" for name, shape in model.shapes.items())
+    print(f"{model.name}: {nodes} nodes, {inputs}: no errors")
+
+
+def _nodes(model: "Model") -> int:
+    from toolchain.graph.importing.load import load_graph
+    from toolchain.models.build import model_shape_graph
+    from toolchain.models.model import Stored
+    from toolchain.models.sources import open_sizes
+
+    if isinstance(model.origin, Stored):
+        return len(load_graph(model.origin.file, open_sizes(model.origin.file, model.shapes)).graph)
+    bare = model_shape_graph(model)
+    assert bare is not None
+    return len(bare.proto.graph.node)

@@ -34,7 +34,7 @@ def list_groups(arguments: argparse.Namespace) -> None:
 def check_groups(arguments: argparse.Namespace) -> None:
     """Runs every embedding as a program of its own. Raises as `list_groups`, E1305 for one that is wrong, E06xx for one that breaks rules."""
     from toolchain.schedule.search.templates import find_embeddings, fusion_graph, load_templates
-    from toolchain.verify.part_check import check_groups as check_all
+    from toolchain.verify.group_check import check_groups as check_all
 
     with sign("fusion") as say:
         for space in _spaces(arguments, say):

@@ -12,8 +12,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from toolchain import __version__
-from toolchain.commands.child import MOST, Finished, run_command
-from toolchain.commands.confined import Confined
+from toolchain.commands.confined import MOST, Confined, Finished, run_command
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 

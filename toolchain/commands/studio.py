@@ -87,7 +87,7 @@ def _pair(built: Sequence[tuple["Job", str]]) -> str:
     """Both pages, and the comparison of their folders."""
     from toolchain.commands.compare import read_side
     from toolchain.report.comparison.compare import Comparison
-    from toolchain.report.comparison.page import comparison_page
+    from toolchain.report.comparison.text import comparison_page
     from toolchain.report.studio.page import pair_page
 
     names = [str(job.folder) for job, _ in built]

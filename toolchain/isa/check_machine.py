@@ -1,4 +1,5 @@
-"""The full check of a machine: faults in the file (toolchain/spec), and those that only the semantics show, as a unit without a port."""
+"""The full check of a machine: faults in the file (toolchain/spec), those that only the semantics show, as a unit without a port, and parts
+without a description."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics
 from toolchain.isa.semantics.partial import partial
 from toolchain.isa.semantics.ranges import analyse
-from toolchain.spec.errors import Diagnostic, UserError
+from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.expr import Name, walk
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Instruction, Machine, Unit
@@ -79,3 +80,26 @@ def load_checked_machine(name: str, config: str = "", overrides: Mapping[str, st
     machine = load_machine(name, config, overrides)
     check_machine(machine)
     return machine
+
+
+def require_descriptions(machine: Machine) -> None:
+    """Raises UserError E0147 with a diagnostic for each part that has none; a field that instructions share has one."""
+    if missing := [Diagnostic("E0147", f"{subject} has no description", span, "add 'doc:'") for subject, span in _undescribed(machine)]:
+        raise UserError(*sorted(missing, key=_line))
+
+
+def _line(found: Diagnostic) -> tuple[int, int]:
+    return (found.span.line, found.span.column) if found.span else (0, 0)
+
+
+def _undescribed(machine: Machine) -> Iterator[tuple[str, Span | None]]:
+    yield from ((f"parameter '{name}'", each.span) for name, each in machine.parameters.items() if not each.doc.strip())
+    yield from ((f"memory '{each.name}'", each.span) for each in machine.memories if not each.doc.strip())
+    shared: dict[tuple[str, Span | None], list[str]] = {}
+    for kind in machine.instructions:
+        if not kind.doc.strip():
+            yield f"instruction '{kind.name}'", kind.span
+        for field in kind.fields:
+            if not field.doc.strip():
+                shared.setdefault((field.name, field.span), []).append(kind.name)
+    yield from ((f"field '{name}' of {', '.join(kinds)}", span) for (name, span), kinds in shared.items())

@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from toolchain.operations.factors import Factors
 from toolchain.operations.kind import Arithmetic, Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
-from toolchain.operations.reals import REAL_ARGUMENTS
-from toolchain.operations.whole import WHOLE_ARGUMENTS
+from toolchain.operations.whole import REAL_ARGUMENTS, WHOLE_ARGUMENTS
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import Source, Span, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Index, Name, rewrite, walk

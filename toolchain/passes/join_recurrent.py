@@ -1,33 +1,97 @@
-"""Makes recurrent layers whole again whose products the host computes: it is fastest with one operator for all steps."""
+"""Recurrent layers: LSTM, GRU and RNN split into one product of all steps' inputs, which a machine may take, and steps for the host; and made
+whole again where the host computes the products as well."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
-from toolchain.graph.recurrences import RECURRENCE, is_loop, products_of, release, starts_of, step_of
+from toolchain.graph.recurrences import RECURRENCE, Layer, is_loop, layer_of, loops_of, products_of, release, starts_of, step_of
 from toolchain.graph.rewrite import (
     Array,
     add_constant,
     constant,
     drop_unused_constants,
+    fresh_name,
     is_operator,
     known_shape,
     replace_value,
+    reshape_node,
     shape_of,
 )
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Pass, wish_for
 from toolchain.passes.fuse import sources_of, unknown
-from toolchain.passes.split_recurrent import reshaped
 from toolchain.spec.reasons import Why
 
 PARTS = "tilewright.parts"
 """Metadata of a layer that is whole again: the nodes that it was split into."""
+
+
+@dataclass(frozen=True)
+class SplitRecurrent(Pass):
+    """A layer that the user places stays whole, as do others than `layer_of` reads."""
+
+    name: ClassVar[str] = "split_recurrent"
+    requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
+
+    def run(self, model: ir.Model, context: Context) -> ir.Model:
+        for node in list(model.graph):
+            layer = None if wish_for([node], context.wishes) else layer_of(node)
+            if layer is not None:
+                _split(model.graph, layer)
+        drop_unused_constants(model.graph)
+        return model
+
+
+def _split(graph: ir.Graph, layer: Layer) -> None:
+    node = layer.node
+    rows = reshaped(graph, layer.x, (1, layer.sizes.steps, layer.sizes.size), f"{node.name}.rows", node)
+    loops = loops_of(graph, layer, _products(graph, layer, rows))
+    graph.insert_before(node, loops)
+    for number, value in enumerate(layer.outputs):
+        if not value.uses() and not value.is_graph_output():
+            continue
+        parts = [loop.outputs[number - 1 if number else -1] for loop in loops]
+        parts = parts if len(parts) == 1 else [_joined(graph, node, number, parts)]
+        replace_value(value, parts[0])
+    graph.remove(node, safe=True)
+
+
+def _joined(graph: ir.Graph, node: ir.Node, number: int, parts: Sequence[ir.Value]) -> ir.Value:
+    """One tensor of both directions. number: of the output, of which the first is [steps, directions, 1, hidden]."""
+    name = fresh_name(graph, f"{node.name}.directions.{number}")
+    made = ir.node("Concat", parts, {"axis": 0 if number else 1}, name=name, num_outputs=1)
+    made.outputs[0].shape, made.outputs[0].type = node.outputs[number].shape, node.outputs[number].type
+    graph.insert_before(node, made)
+    return made.outputs[0]
+
+
+def reshaped(graph: ir.Graph, value: ir.Value, size: tuple[int, ...], name: str, before: ir.Node) -> ir.Value:
+    """Puts a Reshape in front of a node; its result is called as it is."""
+    made = reshape_node(graph, value, size, name)
+    graph.insert_before(before, made)
+    return made.outputs[0]
+
+
+def _products(graph: ir.Graph, layer: Layer, rows: ir.Value) -> ir.Value:
+    """The products of all steps and directions, with the bias of the inputs: [1, steps, directions * gates * hidden]."""
+    name, sizes = f"{layer.node.name}.inputs", layer.sizes
+    weights = np.ascontiguousarray(layer.weights.reshape(-1, sizes.size).T)
+    made = [ir.node("MatMul", [rows, add_constant(graph, f"{name}.weights", weights)], name=fresh_name(graph, name), num_outputs=1)]
+    if layer.biases is not None:
+        bias = add_constant(graph, f"{name}.bias", np.ascontiguousarray(layer.biases[0].reshape(-1)))
+        made.append(ir.node("Add", [made[0].outputs[0], bias], name=fresh_name(graph, f"{name}.sum"), num_outputs=1))
+    for node in made:
+        result = node.outputs[0]
+        result.name, result.shape, result.type = node.name, ir.Shape([1, sizes.steps, weights.shape[1]]), rows.type
+        node.metadata_props.update(layer.node.metadata_props)
+    graph.insert_before(layer.node, made)
+    return made[-1].outputs[0]
 
 
 def parts_of(node: ir.Node) -> list[str]:

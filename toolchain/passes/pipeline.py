@@ -22,11 +22,11 @@ from toolchain.passes.context import Context, Pass
 from toolchain.passes.equalise import CorrectBias, Equalise
 from toolchain.passes.fold import FoldBatchNorm, FoldConstants, foldable, kept_constant
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.join_recurrent import SplitRecurrent
 from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_qdq import MergeLimits, RemoveQdq
 from toolchain.passes.simplify import MergePads, RemoveDead, RemoveIdentity, passes_through
-from toolchain.passes.split_recurrent import SplitRecurrent
 from toolchain.spec.errors import Diagnostic, Source, UserError, fail, nearest
 from toolchain.spec.files import PACKAGE
 from toolchain.spec.model import Outline

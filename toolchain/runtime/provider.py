@@ -1,15 +1,24 @@
-"""A bundle as an execution provider of ONNX Runtime: a plug-in in C that runs its EPContext nodes, see `toolchain.runtime.ep_context`.
+"""A bundle for ONNX Runtime: a model whose regions are EPContext nodes, its form for graphs that an execution provider has compiled, and the
+provider that runs them, a plug-in in C.
+
+The host's operators stand there as they are, so that any ONNX Runtime with a provider for these nodes runs the model.
+Source: ONNX Runtime, EP Context Design, https://onnxruntime.ai/docs/execution-providers/EP-Context-Design.html.
 
 Source of the interface: ONNX Runtime, Plugin Execution Provider Libraries, https://onnxruntime.ai/docs/execution-providers/plugin-ep-libraries/.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import helper
 
 from toolchain.codegen.generator import render
+from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
-from toolchain.runtime.contents import Bundle, Port, RegionProgram
+from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
+from toolchain.runtime.executor import whole_segment
 from toolchain.runtime.stand_alone import (
     BUNDLE_SOURCE,
     DEVICE_SOURCE,
@@ -22,14 +31,103 @@ from toolchain.runtime.stand_alone import (
     ProgramWriter,
     region_sources,
 )
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.packages import __version__
+
+DOMAIN, OPERATOR, SOURCE = "com.microsoft", "EPContext", "tilewright"
+MOST = (1 << 31) - 1
+"""Bytes of an ONNX file, which is one protocol buffer."""
 
 MOST_AXES = 8
 """Of a tensor at a region's border, in tilewright_provider.h."""
 SOURCES = ("tilewright_provider.h", "tilewright_provider.c")
 MAIN = "provider.c"
 HINT = "`toolchain.load` in Python runs every bundle"
+
+
+def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> onnx.ModelProto:
+    """context: the bundle's file, as its path from the model's folder or as its bytes, which the first region's node holds for all.
+
+    Raises UserError E1107 for a damaged host segment, E1118 for a model that would be too large or has no region.
+    """
+    made = _Model(bundle, place)
+    regions = 0
+    for step in bundle.manifest.plan:
+        run = step_of(bundle.manifest, step)
+        if isinstance(run, HostSegment):
+            made.add_host(run)
+        else:
+            made.nodes.append(_node(run, context, digest(manifest_text(bundle).encode()), main=not regions))
+            regions += 1
+    if not regions:
+        raise fail("E1118", "nothing of the model runs on a machine, so no node of it is compiled")
+    model = made.proto()
+    if (size := model.ByteSize()) > MOST:
+        raise fail("E1118", f"the ONNX model would have {size} bytes; at most {MOST} are possible", hint="without --embed it is smaller")
+    return model
+
+
+def _node(region: RegionProgram, context: str | bytes, manifest: str, main: bool) -> onnx.NodeProto:
+    """manifest: the SHA-256 of the bundle's, by which a provider knows its own nodes. main: whether the node says where the bundle is; others find
+    theirs in it by the name of their partition."""
+    given = {"ep_cache_context": context, "embed_mode": int(isinstance(context, bytes))} if main else {}
+    names = ([port.name for port in side] for side in (region.inputs, region.outputs))
+    return helper.make_node(
+        OPERATOR, *names, name=region.name, domain=DOMAIN, main_context=int(main), partition_name=region.name, source=SOURCE,
+        ep_sdk_version=__version__, notes=manifest, hardware_architecture=region.target, **given,
+    )  # fmt: skip
+
+
+@dataclass
+class _Model:
+    """Nodes, constants and functions that host segments bring together, each once."""
+
+    bundle: Bundle
+    place: str
+    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+    constants: dict[str, onnx.TensorProto] = field(default_factory=dict[str, onnx.TensorProto])
+    functions: dict[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict[tuple[str, str], onnx.FunctionProto])
+    opsets: dict[str, int] = field(default_factory=lambda: {"": OPSET, DOMAIN: 1})
+    ends: dict[str, onnx.ValueInfoProto] = field(default_factory=dict[str, onnx.ValueInfoProto])
+    version: int = IR_VERSION
+
+    def add_host(self, segment: HostSegment) -> None:
+        proto = whole_segment(self.bundle.members[segment.model], self.bundle.members, self.place)
+        self.version = max(self.version, proto.ir_version)
+        self.nodes += proto.graph.node
+        self.constants |= {tensor.name: tensor for tensor in proto.graph.initializer}
+        self.functions |= {(function.domain, function.name): function for function in proto.functions}
+        self.opsets |= {entry.domain: entry.version for entry in proto.opset_import}
+        self.ends |= {entry.name: entry for entry in (*proto.graph.input, *proto.graph.output)}
+
+    def proto(self) -> onnx.ModelProto:
+        manifest = self.bundle.manifest
+        types = self._stored_types()
+        ports = {port.name: _info(port, types[region.target]) for region in manifest.regions for port in _border(region)} | self.ends
+        inputs, outputs = ([ports[entry.name] for entry in side] for side in (manifest.inputs, manifest.outputs))
+        made = [ports[port.name] for region in manifest.regions for port in region.outputs]
+        inner = [entry for entry in made if entry.name not in {output.name for output in manifest.outputs}]
+        graph = helper.make_graph(self.nodes, manifest.model, inputs, outputs, [*self.constants.values()], value_info=inner)
+        opsets = [helper.make_opsetid(domain, version) for domain, version in sorted(self.opsets.items())]
+        functions = [*self.functions.values()]
+        return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=self.version, producer_name=SOURCE)
+
+    def _stored_types(self) -> dict[str, int]:
+        """Of ONNX, by machine: floating point for those that run graphs, else the integers that the host gives their regions or takes."""
+        regions = self.bundle.manifest.regions
+        types = {region.target: onnx.TensorProto.FLOAT if region.whole else onnx.TensorProto.INT8 for region in regions}
+        ends = [(region.target, self.ends.get(port.name)) for region in regions if not region.whole for port in _border(region)]
+        return types | {target: entry.type.tensor_type.elem_type for target, entry in ends if entry is not None}
+
+
+def _border(region: RegionProgram) -> tuple[Port, ...]:
+    return (*region.inputs, *region.outputs)
+
+
+def _info(port: Port, kind: int) -> onnx.ValueInfoProto:
+    """A tensor at a region's border. kind: ONNX's number of its type; ONNX Runtime infers no types of compiled nodes."""
+    return helper.make_tensor_value_info(port.name, kind, port.shape)
 
 
 @dataclass(frozen=True)

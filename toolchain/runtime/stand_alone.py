@@ -92,7 +92,7 @@ LINKED_SOURCE = "tilewright_linked.c"
 
 def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", linked: bool = False) -> dict[str, bytes]:
     """The program's files by name: program.c, a file for each region of C code, the library's, and the runtime's. linked: it finds the bundle's
-    members in itself, see `toolchain.runtime.elf`.
+    members in itself, see `toolchain.runtime.linked`.
 
     Raises UserError E1114 for a region of another kind, an operator that the host computes, or an input that is no float32 tensor.
     """

@@ -15,13 +15,11 @@ from toolchain.spec.machine_checks import check
 from toolchain.spec.model import Encoding, Machine, ProgramRules, Timing
 from toolchain.spec.schema import validate
 from toolchain.spec.sections import conventions, encoding, layouts, storage, synchronisation
-from toolchain.spec.sections.costs import costs
+from toolchain.spec.sections.conventions import quantisation
 from toolchain.spec.sections.instructions import block, instructions, portable
-from toolchain.spec.sections.interlocks import interlock
 from toolchain.spec.sections.params import assumed_params, parameter_notes, resolve_params
-from toolchain.spec.sections.quantisation import quantisation
-from toolchain.spec.sections.synchronisation import idle
-from toolchain.spec.sections.timing import timing
+from toolchain.spec.sections.synchronisation import idle, interlock
+from toolchain.spec.sections.timing import costs, timing
 from toolchain.spec.yaml_nodes import MAX_BYTES, Findings, Node, parse_yaml
 
 

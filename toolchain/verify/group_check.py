@@ -1,4 +1,11 @@
-"""Runs a kernel that takes tiles from other operations in a group with random ones, in many tiles, and compares with the operations' meaning."""
+"""Checks of a kernel among other operations against the operations' meaning: in groups that pass tiles, between two others of one program, and
+groups of a region's operations one by one.
+
+A kernel by itself starts with registers that no instruction has latched, reads what the host wrote and stores what the host reads. Between others it
+finds what the one before it latched, and tensors that never leave the chip.
+
+Xing et al. (2019), section 3, check every fused operation before the network; here the emulator does, on whole tensors.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
+from toolchain.emulator.engines import engine_named
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.plan import Plan, make_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
@@ -20,18 +29,77 @@ from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
-from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.region import Bound, Region, part_of_region
+from toolchain.schedule.search.draft import Space
+from toolchain.schedule.search.prices import Prices
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
-from toolchain.verify.part_check import random_results
+from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.compare import told_difference
 from toolchain.verify.random_operation import draw_operation
 
 MOST_STEPS = 300
 """Tiles of one program."""
 TRIES = 20
 """Random operations that are drawn for one that makes a tensor of the right shape."""
+NOT_TOGETHER = ("E1003", "E1004", "E1007", "E1008")
+"""Codes of operations that have no kernel beside each other, or no layout or room."""
+OPTIONS = (Options(contexts=1, grouped=False), Options(contexts=1, grouped=False, resident=False))
+"""With every tensor on chip that finds room there, and with none."""
+
+
+def check_groups(space: Space, groups: Sequence[Sequence[int]], seed: int = 0) -> int:
+    """How many programs were run: equal groups share one. Raises UserError E1305 for an element that is wrong, and all of `compile_region`, whose
+    checks find races and deadlocks."""
+    prices, done = Prices(space), set[tuple[object, ...]]()
+    for number, members in enumerate(groups):
+        key = prices.key(tuple(members))
+        if key not in done:
+            done.add(key)
+            _check(space, part_of_region(space.region, members), np.random.default_rng((seed, number)))
+    return len(done)
+
+
+def random_results(compiled: CompiledRegion, rng: np.random.Generator) -> Iterator[tuple[str, Array, Array]]:
+    """A compiled region run by the fast engine on random stored integers: by output, its name, the result, and the operations' meaning."""
+    region, numerics = compiled.region, compiled.program.machine.quantisation or Numerics()
+    low, high = numerics.activation.low, numerics.activation.high
+    inputs: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
+    state, wanted = compiled.state(inputs), region_values(region, inputs, numerics)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    yield from ((name, compiled.result(state, name), wanted[name]) for name in region.outputs)
+
+
+def region_values(region: Region, inputs: Mapping[str, Array], numerics: Numerics) -> dict[str, Array]:
+    """Every tensor of a region by the operations' meaning, stored integers [batch, channels, height, width]. inputs: by name."""
+    known = dict(inputs)
+    for bound in region.operations:
+        operands = {name: _value(region, known, bound.tensors[name]) for name in bound.operation.kind.data}
+        known[bound.tensors["y"]] = bound.operation.run(operands, numerics)
+    return known
+
+
+def _value(region: Region, known: Mapping[str, Array], name: str) -> Array:
+    """A tensor, or its parts side by side, or its range of a larger one."""
+    if name in known:
+        return known[name]
+    if parts := sorted((region.slices[part].channel, part) for part in region.parts.get(name, ())):
+        return np.concatenate([_value(region, known, part) for _, part in parts], axis=1)
+    own = region.slices[name]
+    return _value(region, known, own.parent)[:, own.channel : own.channel + region.tensors[name].channels]
+
+
+def _check(space: Space, region: Region, rng: np.random.Generator) -> None:
+    compiled = compile_region(space.machine, space.kernels, region, Options(search="greedy"))
+    for name, found, wanted in random_results(compiled, rng):
+        if not np.array_equal(found, wanted):
+            place = tuple(int(index) for index in np.argwhere(found != wanted)[0])
+            names = ", ".join(f"'{bound.operation.name}'" for bound in region.operations)
+            raise fail("E1305", f"{names} as a group make {found[place]} at {list(place)} of '{name}', not {wanted[place]}")
 
 
 def check_in_group(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
@@ -127,3 +195,74 @@ def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, sc
         tile = ", ".join(f"{name} {size}" for name, size in schedule.groups[0].operations[-1].tile)
         told = f"makes {found[tuple(place)]} at {place}, not {wanted[tuple(place)]}, in tiles of {tile}"
         raise fail("E1305", f"kernel '{problem.kernel.name}' {told}, after '{region.operations[0].operation.kind.name}'", problem.kernel.span)
+
+
+"""Random operations that are drawn for one that reads a tensor of the right shape."""
+
+
+def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
+    """How many programs were run; 0 where no other operation makes what it reads or reads what it makes, or no tiles of all fit.
+
+    Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
+    kernels = {name: kernel for name, kernel in load_kernels(problem.machine).items() if not kernel.passed} | {problem.kernel.name: problem.kernel}
+    own, names = problem.operation, sorted({kernel.computes for kernel in kernels.values()})
+    maker = find_maker(problem.machine, names, kinds, own.input(own.kind.data[0]), rng)
+    reader = _reader(problem, names, kinds, rng)
+    stored = bool(rng.integers(2))
+    for before, behind in ((maker, reader), (None, reader), (maker, None)):  # one may have no kernel, and some layouts the host alone writes
+        region = _chain(problem, before, behind, stored)
+        ran = sum(_ran(problem, kernels, region, options, rng) for options in OPTIONS) if len(region.operations) > 1 else 0
+        if ran:
+            return ran
+    return 0
+
+
+def _chain(problem: Problem, maker: Operation | None, reader: Operation | None, stored: bool) -> Region:
+    """The operation behind one that makes its first operand, and before one that reads its result. stored: the host reads that result too."""
+    own, tensors, bound = problem.operation, dict[str, Shape](), list[Bound]()
+    first, *others = own.kind.data
+    if maker is not None:
+        tensors |= {f"m_{name}": Shape(*maker.input(name)) for name in maker.kind.data}
+        bound.append(Bound(maker, {**{name: f"m_{name}" for name in maker.kind.data}, "y": first}))
+    tensors |= {name: Shape(*own.input(name)) for name in (first, *others)} | {"y": Shape(*own.output)}
+    bound.append(Bound(own, {**{name: name for name in own.kind.data}, "y": "y"}, kernel=problem.kernel.name))
+    if reader is not None:
+        tensors |= {f"r_{name}": Shape(*reader.input(name)) for name in reader.kind.data[1:]} | {"r_y": Shape(*reader.output)}
+        bound.append(Bound(reader, {reader.kind.data[0]: "y", **{name: f"r_{name}" for name in reader.kind.data[1:]}, "y": "r_y"}))
+    made = {each.tensors["y"] for each in bound}
+    inputs = tuple(name for name in tensors if name not in made)
+    outputs = ("r_y", "y") if reader and stored else ("r_y",) if reader else ("y",)
+    return Region("checked", tensors, inputs, outputs, tuple(bound), {})
+
+
+def _reader(problem: Problem, names: Sequence[str], kinds: Kinds, rng: np.random.Generator) -> Operation | None:
+    """A random operation of these kinds whose first operand is such a picture as the problem's operation makes; None where none was found."""
+    given = problem.operation.output
+    for _ in range(TRIES):
+        kind = kinds[str(rng.choice(names))]
+        data = kind.operand[kind.data[0]]
+        extents = {extent: given[axis] for axis, extent in zip(PICTURE_AXES[len(data.axes)], data.extents, strict=True)}
+        found = draw_operation(problem.machine, kind, rng, extents, corner=bool(rng.integers(2)))
+        if found is not None and found.input(data.name) == given:
+            return found
+    return None
+
+
+def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, options: Options, rng: np.random.Generator) -> int:
+    """1, or 0 where no tiles of all operations fit."""
+    try:
+        compiled = compile_region(problem.machine, kernels, region, options)
+    except UserError as error:
+        if error.diagnostics[0].code in NOT_TOGETHER:
+            return 0
+        raise
+    _compare_chain(problem, region, compiled, rng)
+    return 1
+
+
+def _compare_chain(problem: Problem, region: Region, compiled: CompiledRegion, rng: np.random.Generator) -> None:
+    for _, found, wanted in random_results(compiled, rng):
+        if not np.array_equal(found, wanted):
+            kinds = ", ".join(each.operation.kind.name for each in region.operations)
+            told = told_difference(wanted, found, found != wanted)
+            raise fail("E1305", f"kernel '{problem.kernel.name}' {told}, in a program of {kinds}", problem.kernel.span)

@@ -27,9 +27,8 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.chain_check import check_in_chain
 from toolchain.verify.compare import told_difference
-from toolchain.verify.group_check import check_in_group
+from toolchain.verify.group_check import check_in_chain, check_in_group
 from toolchain.verify.random_operation import draw_operation
 
 TRIES = 20000

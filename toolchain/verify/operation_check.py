@@ -18,9 +18,9 @@ from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete, stated_numbers
 from toolchain.operations.operation import make_operation, to_picture
-from toolchain.operations.reals import evaluate_stages, evaluate_table
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
+from toolchain.operations.whole import evaluate_stages, evaluate_table
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Span, UserError, described, fail
 from toolchain.spec.model.quantisation import FirstRounding, Form, Numerics, Range

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.float_machine import SPECIAL
 from toolchain.emulator.reference.floating import operation, reduction
 from toolchain.isa.semantics import ir
-from toolchain.spec.exact_floats import decode, from_fraction
 from toolchain.spec.expr import Const
+from toolchain.spec.float_functions import decode, from_fraction
 from toolchain.spec.model import FloatType, ScalarType
 from toolchain.spec.model.types import BF16, F8E4M3, F8E5M2, F16, F32
 

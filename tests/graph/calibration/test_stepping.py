@@ -1,4 +1,5 @@
-"""A graph run operator by operator gives what it gives as a whole; a constant that changes on the way counts from then on."""
+"""A graph run operator by operator gives what it gives as a whole; a constant that changes on the way counts from then on. A network run again
+with some inputs changed gives what a whole run gives, and computes no more than what lies behind them."""
 
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from onnx import TensorProto, helper
 from tests.graph.imported import F, imported, normal, run
 from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.calibration import stepping
-from toolchain.graph.calibration.stepping import Stepper
+from toolchain.graph.calibration.stepping import Stepper, open_relay
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.session import run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.pipeline import run_passes
@@ -22,6 +24,16 @@ NODES = [
     n("Split", ["a"], ["b", "c"], "split", axis=1, num_outputs=2),
     n("Sin", ["b"], ["d"], "sin"),
     n("Add", ["c", "d"], ["y"], "add"),
+]
+
+SIZE = (1, 3, 4, 4)
+RELAYED = [
+    n("Sin", ["x"], ["a"], "sin"),
+    n("Conv", ["a", "w"], ["b"], "conv"),
+    n("Split", ["b"], ["c", "d"], "split", axis=1, num_outputs=2),
+    n("Mul", ["c", "late"], ["e"], "late"),
+    n("Cos", ["d"], ["f"], "aside"),
+    n("Add", ["e", "f"], ["y"], "add"),
 ]
 
 
@@ -108,3 +120,30 @@ def test_operators_between_two_stops_are_one_session(tmp_path: Path, monkeypatch
     stepper.run(nodes[-1])
     assert list(stepper.values) == [graph.graph.outputs[0]]
     assert opened == [len(nodes) - 1, 1]
+
+
+@pytest.mark.parametrize(("changed", "stretches"), [({"late"}, 2), ({"x"}, 7), ({"x", "late"}, 7), (set[str](), 0)])
+def test_only_what_lies_behind_is_computed_again(changed: set[str], stretches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proto = model(RELAYED, {"x": SIZE, "late": (1, 2, 4, 4)}, {"y": None}, {"w": normal(0, 4, 3, 1, 1)})
+    graph = load_graph(save(proto, tmp_path))
+    found, runs = open_relay(graph, lambda _: 1), list[object]()
+    first, new = ({"x": normal(seed, *SIZE), "late": normal(seed + 1, 1, 2, 4, 4)} for seed in (1, 5))
+    known = found.run(first)
+    np.testing.assert_array_equal(found.results(known)["y"], run(graph, first)["y"])
+
+    def counted(*given: object, **more: object) -> object:
+        runs.append(given)
+        return run_session(*given, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stepping, "run_session", counted)
+    given = {name: new[name] for name in changed}
+    np.testing.assert_array_equal(found.results(found.rerun(known, given))["y"], run(graph, {**first, **given})["y"])
+    assert len(runs) == stretches
+
+
+def test_stretches_are_alike_in_cost(tmp_path: Path) -> None:
+    nodes = [n("Sin", [f"t{k}" if k else "x"], [f"t{k + 1}" if k < 99 else "y"], f"n{k}") for k in range(100)]
+    found = open_relay(imported(tmp_path, nodes), lambda _: 1)
+    assert 13 <= len(found.stretches) <= stepping.STRETCHES
+    x = normal(1, *SIZE).astype(F)
+    assert found.run({"x": x})["y"].shape == SIZE

@@ -1,4 +1,5 @@
-"""`bin -> asm -> bin` and `asm -> bin -> asm` are identities, on every machine, padding included."""
+"""`bin -> asm -> bin` and `asm -> bin -> asm` are identities, on every machine, padding included. Examples are the first instruction of each
+kind, and assemble to their own bytes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
 from toolchain.isa.assembly import disassembler
 from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble, disassemble_blocks
+from toolchain.isa.assembly.disassembler import disassemble, disassemble_blocks, examples_of
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import read_hex
@@ -20,6 +21,12 @@ from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 
 GOLDEN = sorted((Path(__file__).parents[2] / "data" / "vta_golden").glob("*.npz"))
+
+TEXT = """FLUSH
+CONFIG_MVIN id=1 stride=64
+CONFIG_MVIN id=0 stride=32
+MVIN address=0x40 row=3 columns=16 rows=4 minor=2
+"""
 
 
 def check_identities(program: Program) -> str:
@@ -84,3 +91,12 @@ def test_blocks_join_to_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = list(disassemble_blocks(program))
     assert len(blocks) == -(-len(program) // 7) > 2
     assert "".join(blocks) == whole
+
+
+def test_the_first_of_each_kind() -> None:
+    machine = load_machine("gemmini")
+    found = examples_of(assemble(machine, Source("p.asm", TEXT)))
+    assert list(found) == ["CONFIG_MVIN", "MVIN", "FLUSH"]
+    assert found["CONFIG_MVIN"].line.startswith("CONFIG_MVIN id=1 stride=64")
+    for example in found.values():
+        assert assemble(machine, Source("one.asm", f"{example.line}\n")).streams == (example.data,)

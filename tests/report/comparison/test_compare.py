@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.report.comparison.sides import FIRST, OTHER
 from toolchain.report.comparison.compare import Comparison, change_percent, comparison_data, worsened
-from toolchain.report.comparison.side import BUILD, LESS, MORE, Figure, Part, Side
+from toolchain.report.comparison.sides import BUILD, LESS, MORE, Figure, Part, Side
 
 BOTH = Comparison((FIRST, OTHER))
 

@@ -1,11 +1,11 @@
-"""The comparison in a terminal."""
+"""The comparison in a terminal. The page of a comparison: whole, with nothing from elsewhere, and names as text."""
 
 import pytest
 
 from tests.report.comparison.sides import FIRST, OTHER
 from toolchain.report.comparison.compare import Comparison
-from toolchain.report.comparison.side import MACHINE, Figure, Side
-from toolchain.report.comparison.text import SHOWN, comparison_text, figure_text, part_table
+from toolchain.report.comparison.sides import LESS, MACHINE, NEITHER, Figure, Side
+from toolchain.report.comparison.text import SHOWN, coloured, comparison_page, comparison_text, figure_text, part_table
 
 TEXT = """\
    name  holds
@@ -57,3 +57,20 @@ def test_figures_have_their_units(figure: Figure | None, text: str) -> None:
 def test_columns_without_any_value_are_left_out() -> None:
     bare = Side("c", FIRST.kind, "", parts=FIRST.parts[1:])
     assert part_table(Comparison((bare, bare)))[0] == ["operation", "computes", "cycles A", "cycles B", "A to B", "bytes A", "bytes B"]
+
+
+def test_the_page_stands_alone_and_escapes_names() -> None:
+    page = comparison_page(Comparison((FIRST, OTHER)))
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    assert "b&lt;i&gt;" in page
+    assert "<i>" not in page.replace('<i style="', "")
+    assert "http" not in page
+    assert '<td class="n worse">+50.0 %</td>' in page
+    assert 'title="B: 150 cycles"' in page
+
+
+def test_colours_follow_the_better_direction() -> None:
+    row = [Figure(10.0, "", LESS), Figure(11.0, "", LESS), Figure(9.0, "", LESS), None, Figure(10.0, "", LESS)]
+    assert [word for word, _ in coloured(row)] == ["worse", "better", "", ""]
+    assert list(coloured([Figure(1.0, "", NEITHER), Figure(2.0, "", NEITHER)])) == [("", "+100.0 %")]

@@ -6,7 +6,7 @@ import pytest
 from tests.report.test_timeline_data import unpacked
 from toolchain.report.studio.memory_map import Rectangles, map_data, memory_maps
 from toolchain.report.studio.regions import StudioRegion
-from toolchain.timing.lives import Lives, lives_of
+from toolchain.timing.trace import Lives, lives_of
 
 
 @pytest.fixture

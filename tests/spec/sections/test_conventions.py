@@ -1,7 +1,8 @@
 """Sections numerics, program and host.
 
 Sections operators, fusion and pipeline: read with parameters in place, printed, hashed, without effect on programs.
-"""
+
+The section of a machine's file becomes numerics; what makes no sense is refused with its place."""
 
 import pytest
 
@@ -9,7 +10,18 @@ from tests.spec.small import GOOD, small
 from toolchain.spec.errors import UserError
 from toolchain.spec.fingerprint import fingerprint, section_hashes
 from toolchain.spec.load import load_text
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
 from toolchain.spec.render import diff, render, unparse
+
+SHORT = """quantisation:
+  weight: [-127, 127]
+  activation: [-32 * LANES, 127]
+  bias: [-2147483648, 2147483647]
+  scale: power_of_two
+  rounding: half_up
+  shift: [0, 31]
+"""
+START = GOOD.count("\n")
 
 
 def test_container_follows_the_streams() -> None:
@@ -63,3 +75,66 @@ def test_places_are_kept_for_whoever_reads_them() -> None:
     pipeline = load_text(GOOD + SECTIONS, "m.yaml").pipeline
     assert pipeline is not None
     assert pipeline.node.children()[1].span.line == GOOD.count("\n") + 8
+
+
+def numerics(text: str) -> Numerics | None:
+    return load_text(GOOD + text, "m.yaml").quantisation
+
+
+def test_the_shortest_section_is_the_default_with_parameters_in_place() -> None:
+    assert numerics(SHORT) == Numerics()
+
+
+def test_a_machine_may_have_none() -> None:
+    assert small().quantisation is None
+
+
+def test_a_full_section() -> None:
+    text = SHORT.replace("power_of_two", "multiplier") + (
+        "  per_channel: true\n  multiplier_bits: 15\n  order: shift_first\n  bias_shift: [0, 16]\n  align: [0, 6]\n  accumulator_bits: 6 * LANES\n"
+        "  average: {bits: 9, table: {3x3: [7, 6], 3x6: [7, 8]}}\n  leaky: [26, 8]\n  one_scale: [add]\n"
+    )
+    found = numerics(text)
+    assert found is not None
+    assert found.average == AverageRule(((3, 3, Fraction(7, 6)), (3, 6, Fraction(7, 8))), 9)
+    assert (found.form, found.per_channel, found.multiplier_bits, found.order) == ("multiplier", True, 15, "shift_first")
+    assert (found.bias_shift, found.align, found.accumulator_bits, found.leaky) == (Range(0, 16), Range(0, 6), 24, Fraction(26, 8))
+    assert set(found.one_scale) == {"add"}
+
+
+def test_multipliers_that_round_twice_and_zero_points() -> None:
+    text = SHORT.replace("power_of_two", "multiplier").replace("[-32 * LANES, 127]", "[0, 255]") + (
+        "  zero_points: true\n  first_rounding: {shift: 31, rounding: half_even}\n"
+    )
+    found = numerics(text)
+    assert found is not None
+    assert (found.first_rounding, found.zero_points, found.stored) == (FirstRounding(31, "half_even"), True, "uint8")
+    assert (found.magnitude, found.reach) == (255, 255)
+    assert (Numerics().stored, Numerics().magnitude, Numerics(activation=Range(-127, 127)).reach) == ("int8", 128, 128)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("rounding: half_up", "rounding: half_upp", "E0116"),
+        ("shift: [0, 31]", "shift: [31, 0]", f"m.yaml:{START + 7}:10: E0116 'shift' must be [least, greatest], from 0 to 63"),
+        ("weight: [-127, 127]", "weight: [1, 127]", f"m.yaml:{START + 2}:11: E0116 'weight' must be [least, greatest], around zero, within 8 bits"),
+        ("-32 * LANES", "-33 * LANES", "E0116 'activation'"),
+        ("-32 * LANES", "-32 * LANE", f"m.yaml:{START + 3}:22: E0107 unknown name 'LANE'"),
+        ("weight: [-127, 127]", "weight: [-127, 128]", "E0116 'weight'"),
+        ("weight: [-127, 127]", "weight: 3", f"m.yaml:{START + 2}:11: E0116"),
+        ("  scale: power_of_two\n", "", "E0109 missing key 'scale'"),
+        ("scale:", "scales:", "E0108 unknown key 'scales'"),
+        ("shift: [0, 31]", "shift: [0, 31]\n  accumulator_bits: 64", "E0116 'accumulator_bits' is 64, it must be from 8 to 32"),
+        ("shift: [0, 31]", "shift: [0, 31]\n  leaky: [26, 64]", "E0116 'leaky'"),
+        ("[-32 * LANES, 127]", "[0, 255]", "E0116 'activation' must be [least, greatest], around zero, within 8 bits"),
+        ("[-32 * LANES, 127]", "[-1, 255]\n  zero_points: true", "E0116 'activation' must be [least, greatest], of int8 or of uint8"),
+        ("shift: [0, 31]", "shift: [0, 31]\n  first_rounding: {shift: 3, rounding: floor}", "E0116 'first_rounding' belongs to 'scale: multiplier'"),
+        ("scale: power_of_two", "scale: multiplier\n  first_rounding: {shift: 63, rounding: floor}", "E0116 the shift of 'first_rounding' is 63"),
+        ("scale: power_of_two", "scale: multiplier\n  first_rounding: {shift: 3}", "E0109 missing key 'rounding'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(before: str, after: str, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        numerics(SHORT.replace(before, after))
+    assert words in str(caught.value)

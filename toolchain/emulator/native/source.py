@@ -13,7 +13,7 @@ from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.levels import factors, packing_functions
 from toolchain.emulator.native.statements import Instead, block, replica_loop, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
-from toolchain.emulator.numpy_engine.function_tables import function_table
+from toolchain.emulator.numpy_engine.floating import function_table
 from toolchain.isa.c_source import HELPERS
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.contraction import Contraction, find_contractions

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from toolchain.isa.semantics import ir
-from toolchain.spec.exact_floats import Number, Real, decode, encode
-from toolchain.spec.float_functions import function_value
+from toolchain.spec.float_functions import Number, Real, decode, encode, function_value
 from toolchain.spec.model import FloatType, ScalarType
 
 Operation = Callable[[Sequence[int]], int]

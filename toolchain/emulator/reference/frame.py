@@ -1,10 +1,15 @@
-"""The values that a reference engine's expression is evaluated on."""
+"""The values that a reference engine's expression is evaluated on, and sums of products over one lane: most of all the work, so that each element
+is cut out of its lanes at once."""
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from toolchain.analysis.state import Element, State
+from toolchain.isa.semantics import ir
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.expr import Binary, Expr
 
 
 @dataclass(slots=True)
@@ -36,3 +41,59 @@ class Frame:
 
 
 Value = Callable[[Frame], int]
+
+Read = Callable[[Frame], list[int]]
+"""All lanes of an element."""
+Cut = Callable[[Frame, int], list[int] | None]
+"""The values along a lane of so many, where the others stand; None where one of them is outside the element."""
+
+
+def factors(value: Expr, lane: str) -> tuple[ir.Access, ir.Access] | None:
+    """The two elements of a product that name all of their lanes, this one once each; None for any other value."""
+    match value:
+        case Binary(op="*", left=ir.Load(access=one), right=ir.Load(access=other)) if _plain(one, lane) and _plain(other, lane):
+            return one, other
+        case _:
+            return None
+
+
+def _plain(access: ir.Access, lane: str) -> bool:
+    lanes = access.lanes or ()
+    return all(isinstance(name, str) for name in lanes) and lanes.count(lane) == 1
+
+
+def sum_of_products(cuts: tuple[Cut, Cut], lane: str, otherwise: Value) -> Value:
+    """otherwise: the same sum lane by lane, which also tells what is outside an element."""
+    one, other = cuts
+
+    def total(frame: Frame) -> int:
+        count = frame.extents[lane]
+        left = one(frame, count) if count else None
+        right = other(frame, count) if left is not None else None
+        return otherwise(frame) if left is None or right is None else sum(map(operator.mul, left, right))
+
+    return total
+
+
+def cut(access: ir.Access, lane: str, read: Read) -> Cut:
+    """read: finds the element's lanes, which stand row-major."""
+    names, dims = _names(access), access.view.element.dims
+    steps = [prod(dims[at + 1 :]) for at in range(len(dims))]
+    own = names.index(lane)
+    others = [(name, dim, step) for at, (name, dim, step) in enumerate(zip(names, dims, steps, strict=True)) if at != own]
+    extent, step = dims[own], steps[own]
+
+    def along(frame: Frame, count: int) -> list[int] | None:
+        start = 0
+        for name, dim, apart in others:
+            at = frame.lanes[name]
+            if not 0 <= at < dim:
+                return None
+            start += at * apart
+        return read(frame)[start : start + count * step : step] if count <= extent else None
+
+    return along
+
+
+def _names(access: ir.Access) -> Sequence[str]:
+    return [name for name in access.lanes or () if isinstance(name, str)]

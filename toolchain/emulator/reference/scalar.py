@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolchain.analysis.state import Element, locate, read_bytes, record_field, unpack, wrap
 from toolchain.emulator.reference.floating import operation, reduction
-from toolchain.emulator.reference.frame import Frame, Value
-from toolchain.emulator.reference.products import cut, factors, sum_of_products
+from toolchain.emulator.reference.frame import Frame, Value, cut, factors, sum_of_products
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex

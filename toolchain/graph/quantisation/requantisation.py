@@ -16,8 +16,7 @@ from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
 from toolchain.operations.numbers import Attributes, complete
-from toolchain.operations.reals import evaluate_table
-from toolchain.operations.whole import constants_of, step_of, unmet
+from toolchain.operations.whole import constants_of, evaluate_table, step_of, unmet
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Fraction, Numerics

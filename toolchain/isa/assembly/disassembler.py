@@ -1,11 +1,14 @@
-"""A Program to assembly text, in blocks, so that the longest program costs no more memory than its text."""
+"""A Program to assembly text, in blocks, so that the longest program costs no more memory than its text; and one example of each kind of
+instruction."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
 
 from toolchain.isa.assembly.form import Form, Memo, forms, write_value
+from toolchain.isa.encode import lengths
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.model import Field
 
@@ -85,3 +88,23 @@ def _spell(form: Form, field: Field, positional: bool) -> Callable[[int], str]:
     if form.pairs:
         return lambda value: f" {field.name} {write_value(field, value)}"
     return lambda value: "" if value == field.default else f" {field.name}={write_value(field, value)}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """line: of assembly. data: the encoded instruction."""
+
+    line: str
+    data: bytes
+
+
+def examples_of(program: Program) -> dict[str, Example]:
+    """By name of the instruction, in the machine's order."""
+    found: dict[str, Example] = {}
+    sizes = lengths(program.machine)
+    for kind in np.unique(program.kind).tolist():
+        index = int(np.argmax(program.kind == kind))
+        start = int(program.offset[index])
+        data = program.streams[int(program.stream[index])][start : start + int(sizes[kind])]
+        found[program.machine.instructions[kind].name] = Example(line_of(program, index), data)
+    return found

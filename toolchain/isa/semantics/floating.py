@@ -8,9 +8,8 @@ from toolchain.isa.semantics.access import Scope
 from toolchain.isa.semantics.partial import fold
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.exact_floats import is_exact
 from toolchain.spec.expr import Expr
-from toolchain.spec.float_functions import FUNCTIONS, WIDEST
+from toolchain.spec.float_functions import FUNCTIONS, WIDEST, is_exact
 from toolchain.spec.model import FloatType, ScalarType
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}

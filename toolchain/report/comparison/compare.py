@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from toolchain.report.comparison.side import MORE, NEITHER, Figure, Part, Side
+from toolchain.report.comparison.sides import MORE, NEITHER, Figure, Part, Side
 from toolchain.spec.typed_json import Tree
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

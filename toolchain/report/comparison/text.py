@@ -1,9 +1,10 @@
-"""A comparison for a terminal."""
+"""A comparison for a terminal, and as one self-contained page of HTML."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from toolchain.report.comparison.compare import Comparison, change_percent
-from toolchain.report.comparison.side import Figure, Part
+from toolchain.report.comparison.sides import NEITHER, Figure, Part
+from toolchain.report.html import html_environment
 from toolchain.report.tables import counted, scaled, table_text
 from toolchain.spec.errors import one_line
 
@@ -104,3 +105,23 @@ def _cells(row: Sequence[Part | None]) -> list[str]:
     found += [scaled(each.bytes) if each and each.bytes is not None else "-" for each in row]
     found += [f"{each.use:.1f}" if each and each.use is not None else "-" for each in row]
     return found + [f"{each.noise:.1f}" if each and each.noise is not None else "-" for each in row]
+
+
+def comparison_page(found: Comparison) -> str:
+    """Ends in one line feed."""
+    longest = max((each.cycles for row in found.parts.values() for each in row if each), default=0.0) or 1.0
+    head, rows = part_table(found)
+    bars = [[(letter, each.cycles if each else 0.0) for letter, each in zip(found.letters, row, strict=True)] for row in found.parts.values()]
+    return html_environment().get_template("compare.html.j2").render(
+        c=found, changed=list(changed_keys(found)), head=head, rows=list(zip(rows, bars, strict=True)), longest=longest, figure=figure_text,
+        figure_changes=coloured,
+    )  # fmt: skip
+
+
+def coloured(row: Sequence[Figure | None]) -> Iterator[tuple[str, str]]:
+    """`better`, `worse` or neither, and the change, for each side after the first."""
+    first = row[0]
+    for other, text in zip(row[1:], changes_text([each and each.value for each in row]), strict=True):
+        change = change_percent(first.value, other.value) if first and other else None
+        way = 0.0 if not change or not first or first.better == NEITHER else change * first.better
+        yield "better" if way > 0 else "worse" if way < 0 else "", text

@@ -9,8 +9,8 @@ import numpy as np
 from toolchain.isa.program import Ints
 from toolchain.report.timeline_data import DIGITS, packed, steps
 from toolchain.spec.model import Memory
-from toolchain.timing.lives import Lives, lives_of
 from toolchain.timing.timeline import Times
+from toolchain.timing.trace import Lives, lives_of
 from toolchain.verify.built import ProgramUnderTest
 
 MOST = 40_000

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from toolchain.spec.errors import Span
-from toolchain.spec.model.conventions import Host, Layout, Outline, RegionLimits, Rule, Tolerance, Tool
-from toolchain.spec.model.costs import MachineCosts
+from toolchain.spec.model.conventions import Host, Layout, MachineCosts, Outline, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text, Timing
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels

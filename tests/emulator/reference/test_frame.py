@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.emulator.reference.frame import Frame
-from toolchain.emulator.reference.products import cut, factors, sum_of_products
+from toolchain.emulator.reference.frame import Frame, cut, factors, sum_of_products
 from toolchain.isa.semantics import ir
 from toolchain.spec.expr import Binary, Const
 
