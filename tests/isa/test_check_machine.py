@@ -18,7 +18,7 @@ from toolchain.spec.load import list_targets, load_machine, load_text, read_text
 ROUTED = ("  MOVE:\n    format: long\n    match: {opcode: 1}\n    unit: move\n", "  MOVE:\n    format: long\n    match: {opcode: 1}\n    unit: {}\n")
 
 ROOT = Path(__file__).resolve().parents[2]
-DESCRIBED = (ROOT / "tests" / "golden" / "machine_faults" / "good.yaml").read_text()
+BARE = (ROOT / "tests" / "golden" / "machine_faults" / "good.yaml").read_text()
 MACHINE = read_text(ROOT / "targets" / "vta.yaml")
 DESCRIBED = [k for k, line in enumerate(MACHINE.split("\n")) if line.startswith("        ") and ", doc: " in line]
 """Lines of fields, each with one description, at their end."""
@@ -104,7 +104,7 @@ def test_every_machine_is_described_in_every_configuration(name: str) -> None:
 
 def test_what_lacks_a_description_is_told(golden: Callable[[str, str], None]) -> None:
     with pytest.raises(UserError) as caught:
-        require_descriptions(load_text(DESCRIBED, "small.yaml"))
+        require_descriptions(load_text(BARE, "small.yaml"))
     assert {each.code for each in caught.value.diagnostics} == {"E0147"}
     golden("spec/undescribed.txt", f"{caught.value}\n")
 

@@ -46,7 +46,7 @@ def test_a_mistake_is_told(old: str, new: str, message: str) -> None:
 def test_a_library_and_a_generator_go_together(tmp_path: Path) -> None:
     message = "E1002 machine 'clib' has codegen: c99, and its kernels have no 'library'"
     with pytest.raises(UserError, match=message):
-        read_kernels(CLIB, Source("kernels.yaml", CLIB_PATH.read_text()), CLIB_PATH.parent)
+        read_kernels(CLIB, Source("kernels.yaml", PATH.read_text()), PATH.parent)
     shutil.copy(CLIB_FOLDER.parent / "vta.yaml", tmp_path)
     shutil.copytree(CLIB_FOLDER, tmp_path / "vta")
     with pytest.raises(UserError, match="E1002 machine 'vta' has codegen: binary, and its kernels have a 'library'"):
