@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.explore.studies import STUDY, found
 from toolchain.explore.front import dominates, front, measured, shipped, steps
 from toolchain.explore.measure import Outcome
-from toolchain.explore.study import Axis
+from toolchain.explore.study import Axis, Study
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20)
 
@@ -45,14 +45,26 @@ def test_steps_are_means_over_pairs_that_differ_in_one_value() -> None:
     assert got["BUS", "8", "16"][1]["area"] == pytest.approx(100 * (((18 / 10) * (20 / 12)) ** 0.5 - 1))
 
 
+def of(*axes: Axis) -> Study:
+    return Study("m", ("digits",), axes)
+
+
+AXES = (Axis("SIZE", ("1", "2")), Axis("config", ("a", "b")), Axis("streams", ("1", "2")))
+
+
 def test_the_machine_as_shipped_is_a_point_or_none() -> None:
-    axes = (Axis("SIZE", ("1", "2")), Axis("config", ("a", "b")), Axis("streams", ("1", "2")))
-    assert shipped(axes, {"SIZE": 2, "OTHER": 7}, "b") == ("2", "b", "1")
-    assert shipped(axes, {"SIZE": 3}, "b") is None
-    assert shipped((*axes, Axis("place", ("all", "least"))), {"SIZE": 2}, "b") is None
-    assert shipped((*axes, Axis("effort", ("1", "2"))), {"SIZE": 2}, "b") == ("2", "b", "1", "2")
+    assert shipped(of(*AXES), {"SIZE": 2, "OTHER": 7}, "b") == ("2", "b", "1")
+    assert shipped(of(*AXES), {"SIZE": 3}, "b") is None
+    assert shipped(of(*AXES, Axis("place", ("all", "least"))), {"SIZE": 2}, "b") is None
+    assert shipped(of(*AXES, Axis("effort", ("1", "2"))), {"SIZE": 2}, "b") == ("2", "b", "1", "2")
 
 
 def test_a_variable_with_one_value_is_the_same_for_the_shipped_machine() -> None:
-    assert shipped((Axis("SIZE", ("1", "2")), Axis("effort", ("0",))), {"SIZE": 2}, "") == ("2", "0")
-    assert shipped((Axis("SIZE", ("1",)), Axis("effort", ("0",))), {"SIZE": 2}, "") is None
+    assert shipped(of(Axis("SIZE", ("1", "2")), Axis("effort", ("0",))), {"SIZE": 2}, "") == ("2", "0")
+    assert shipped(of(Axis("SIZE", ("1",)), Axis("effort", ("0",))), {"SIZE": 2}, "") is None
+
+
+def test_among_machines_the_shipped_one_is_the_study_s_own_with_all_of_its_kernels() -> None:
+    assert shipped(of(Axis("machine", ("n", "m")), Axis("without", ("a+b", "none"))), {}, "") == ("m", "none")
+    assert shipped(of(Axis("machine", ("n", "o"))), {}, "") is None
+    assert shipped(of(Axis("machine", ("n",))), {}, "") is None

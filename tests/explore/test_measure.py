@@ -28,6 +28,15 @@ def test_axes_become_the_variables_of_a_build() -> None:
     assert variables_of(replace(STUDY, axes=STUDY.axes[:1]), ("4",)).targets == ("vta:pynq",)
 
 
+def test_machines_and_kernels_become_variables_too() -> None:
+    study = replace(STUDY, axes=(Axis("machine", ("vta:pynq", "own/m.yaml")), Axis("without", ("none", "squares+add_both"))))
+    found = [variables_of(study, study.point(number)) for number in range(study.size)]
+    assert [each.targets for each in found] == [("vta:pynq",)] * 2 + [("own/m.yaml",)] * 2
+    assert [each.without for each in found] == [(), ("add_both", "squares")] * 2
+    mixed = replace(STUDY, axes=(Axis("machine", ("vta",)), Axis("config", ("sim",))))
+    assert variables_of(mixed, ("vta", "sim")).targets == ("vta:sim",)
+
+
 @pytest.mark.parametrize(("value", "code"), [("3", "E0111 "), ("9", "E0105 ")])
 def test_a_point_that_the_machine_refuses_is_an_outcome(value: str, code: str, tmp_path: Path) -> None:
     found = measure(replace(STUDY, axes=STUDY.axes[:1]), (value,), tmp_path)

@@ -34,7 +34,7 @@ def written(folder: Path, text: str) -> Path:
 
 def told(folder: Path, text: str) -> str:
     with pytest.raises(UserError) as caught:
-        check_study(read_study(written(folder, text)), load_machine("vta"))
+        check_study(read_study(written(folder, text)), [load_machine("vta")])
     return str(caught.value).removeprefix(f"{folder}/")
 
 
@@ -44,7 +44,7 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
         "vta", ("digits", f"{tmp_path}/nets/mine.onnx"), (Axis("LOG_BLOCK", ("3", "4", "5")), Axis("SHR", ("full", "signed5"))),
         ("ms", "area"), "bayes", 30, 7, "no",
     )  # fmt: skip
-    check_study(study, load_machine("vta"))
+    check_study(study, [load_machine("vta")])
 
 
 def test_what_a_file_leaves_out(tmp_path: Path) -> None:
@@ -77,6 +77,16 @@ def test_ways_to_verify(word: str, verify: str, tmp_path: Path) -> None:
         ("SHR: [full, signed5]", "streams: [0]", "E1501 streams = 0 cannot be; it is whole numbers from 1 on"),
         ("SHR: [full, signed5]", "effort: [-1]", "E1501 effort = -1 cannot be; it is whole numbers from 0 on"),
         ("SHR: [full, signed5]", "search: [greedi]", "E1501 search = greedi cannot be; it is greedy, climb, cover, optimal"),
+        (
+            "SHR: [full, signed5]",
+            "without: [none, dense+squared]",
+            "study.yaml:11:3: E1501 without = dense+squared cannot be; it is none, or of machine 'vta' dense, squares, conv2d",
+        ),
+        (
+            "SHR: [full, signed5]",
+            "machine: [vta, vta:pynq]\n  config: [sim]",
+            "study.yaml:11:3: E1501 'vta:pynq' says its configuration, and 'config' is varied; name the machine alone, or leave 'config' out",
+        ),
         ("verify: false", "verify: maybe", "E0116 'maybe' is not one of "),
     ],
 )
@@ -101,14 +111,34 @@ def test_words_that_are_no_axis(text: str) -> None:
 
 def test_choices_of_a_command_line_are_checked_too() -> None:
     vta, study = load_machine("vta"), Study("vta", (), (Axis("LOG_BUS", ("3",)),))
-    check_study(study, vta)
+    check_study(study, [vta])
     for changed, message in (
         (replace(study, axes=()), "E1501 nothing varies"),
         (replace(study, objectives=("aria",)), "E1501 there is no objective 'aria'; did you mean 'area'?"),
         (replace(study, axes=study.axes * 2), "E1501 'LOG_BUS' is varied twice"),
     ):
         with pytest.raises(UserError, match="E1501") as caught:
-            check_study(changed, vta)
+            check_study(changed, [vta])
         assert message in str(caught.value)
     with pytest.raises(UserError, match="E1501 machine 'vta' does not say what 'energy' it costs; add the section 'costs'"):
-        check_study(replace(study, objectives=("ms", "energy")), replace(vta, costs=None))
+        check_study(replace(study, objectives=("ms", "energy")), [replace(vta, costs=None)])
+
+
+def test_every_machine_of_a_study_has_all_that_varies_and_all_that_is_asked(tmp_path: Path) -> None:
+    text = "explore: {machine: vta, objectives: [ms, area]}\nvary:\n  machine: [vta, own/m.yaml]\n  LOG_BLOCK: [4]\n  without: [none, add_onto_x]\n"
+    study, vta = read_study(written(tmp_path, text)), load_machine("vta")
+    assert study.machines == ("vta", f"{tmp_path}/own/m.yaml")
+    check_study(study, [vta, vta])
+    with pytest.raises(UserError) as caught:
+        check_study(study, [vta, load_machine("dpuv3")])
+    assert [each.message for each in caught.value.diagnostics] == [
+        "machine 'dpuv3' does not say what 'area' it costs",
+        "'LOG_BLOCK' is no parameter of machine 'dpuv3'",
+        "without = add_onto_x cannot be",
+    ]
+
+
+def test_a_machine_of_graphs_has_no_kernels_to_leave_out() -> None:
+    study = Study("graphengine", (), (Axis("without", ("none", "conv2d")),))
+    with pytest.raises(UserError, match="E1501 without = conv2d cannot be; it is none, or of machine 'graphengine' no kernel"):
+        check_study(study, [load_machine("graphengine")])

@@ -1,6 +1,7 @@
 """The machine of a region among those of a build. `target check` reads all that the compiler will: each fault is told with its place, several
 at once."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -76,3 +77,8 @@ def test_machines_of_other_code_are_checked_too() -> None:
     text = find_target("graphengine").read_text().replace("rank == 4 and group", "rank == 4 and gruop")
     with pytest.raises(UserError, match="E0107 unknown name 'gruop'"):
         check_conventions(load_text(text, "graphengine.yaml"))
+
+
+def test_a_machine_of_graphs_has_no_kernel_to_go_without() -> None:
+    with pytest.raises(UserError, match="E1001 machine 'graphengine' has no kernel 'conv2d'; it takes graphs, and has no kernels"):
+        load_backends([replace(load_machine("graphengine"), without=("conv2d",))])

@@ -36,6 +36,19 @@ def test_parameters_name_their_machine(tmp_path: Path) -> None:
         plan(tmp_path, "dpuv3,vta", params="LOG_ACC_BUFF:16")
 
 
+def test_kernels_that_are_left_out_are_another_machine(tmp_path: Path) -> None:
+    plain, fewer = (plan(tmp_path, "vta", **more).jobs[0] for more in ({}, {"without": "squares+add_both"}))
+    assert fewer.folder == tmp_path / "vta@without-add_both+squares" / "digits"
+    assert fewer.home("onnx") == plain.home("onnx")
+    (job,) = plan(tmp_path, "dpuv3,vta", without="vta.squares").jobs
+    assert [target.without for target in job.targets] == [(), ("squares",)]
+    with pytest.raises(UserError, match=r"E1202 'squares' in 'without' names no machine of 'target'; for example without=dpuv3\.squares"):
+        plan(tmp_path, "dpuv3,vta", without="squares")
+    parts = [plan(tmp_path, "vta", **more).steps[0]["graph"].parts() for more in ({}, {"without": "none"}, {"without": "squares"})]
+    assert parts[0] == parts[1]
+    assert parts[2] == parts[0] | {"kernels left out": "squares"}
+
+
 def test_two_forms_of_one_machine_clash(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E1207 'vta' and 'vta:ultra96' in 'target' are both the machine 'vta'"):
         plan(tmp_path, "vta,vta:ultra96")

@@ -11,9 +11,10 @@ def test_everything_that_can_be_said() -> None:
         "params": "LOG_BUS:4,LOG_BLOCK=5",
         "dim": "batch:1,x.0:3",
         "fallback": "no",
+        "without": "squares+add_both+squares",
     }
     params, dims = (("LOG_BLOCK", "5"), ("LOG_BUS", "4")), (("batch", 1), ("x.0", 3))
-    assert read_variables(given) == Variables(("vta:ultra96",), ("digits", "./mine.onnx"), params, dims, False)
+    assert read_variables(given) == Variables(("vta:ultra96",), ("digits", "./mine.onnx"), params, dims, False, without=("add_both", "squares"))
 
 
 def test_nothing_said() -> None:
@@ -38,6 +39,7 @@ def test_dimensions_may_have_colons_in_their_names() -> None:
         ("params", "A:3,B:1,A:4", "E1202", "'A' in 'params' is 3 and 4"),
         ("model", ",", "E1202", "names none"),
         ("fallback", "maybe", "E1202", "yes or no"),
+        ("without", "squares+", "E1202", "a kernel in 'without' has no name"),
         ("streams", "0", "E1202", "'streams' is a whole number from 1 on, not '0'"),
         ("streams", "two", "E1202", "not 'two'"),
     ],

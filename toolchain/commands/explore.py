@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.spec.errors import fail, one_line
+from toolchain.spec.errors import UserError, fail, one_line
 from toolchain.spec.files import is_file
 
 if TYPE_CHECKING:
     from toolchain.explore.study import Study
     from toolchain.explore.text import Result
+    from toolchain.spec.model import Machine
 
 PAGE, SHEET, DATA = "front.html", "points.csv", "points.json"
 """Files beside the study's journal."""
@@ -49,7 +50,6 @@ def study_of(arguments: argparse.Namespace) -> "Study":
     from toolchain.explore.front import shipped
     from toolchain.explore.read import axis_of, check_study, read_study
     from toolchain.explore.study import Study
-    from toolchain.isa.check_machine import load_checked_machine
     from toolchain.spec.render import parameters
 
     if arguments.workers < 1:
@@ -62,9 +62,22 @@ def study_of(arguments: argparse.Namespace) -> "Study":
     if arguments.budget is not None and arguments.budget < 1:
         raise fail("E0002", f"--budget is {arguments.budget}, it must be from 1 on")
     study = replace(study, axes=tuple(axes.values()), **given, **numbers, verify="no" if arguments.no_verify else arguments.verify or study.verify)
-    machine = load_checked_machine(study.machine)
-    check_study(study, machine)
-    return replace(study, models=study.models or machine.models, start=shipped(study.axes, parameters(machine), machine.config))
+    machines = {given: _machine(given, study) for given in dict.fromkeys((study.machine, *study.machines))}
+    check_study(study, [machines[given] for given in study.machines])
+    machine = machines[study.machine]
+    start = shipped(study, parameters(machine), machine.config)
+    return replace(study, models=study.models or machine.models, start=start)
+
+
+def _machine(given: str, study: "Study") -> "Machine":
+    """Raises UserError of a machine that does not load; a diagnostic without a place gets that of the axis."""
+    from toolchain.isa.check_machine import load_checked_machine
+
+    span = next((axis.span for axis in study.axes if axis.name == "machine"), None) if given != study.machine else study.span
+    try:
+        return load_checked_machine(given)
+    except UserError as error:
+        raise UserError(*(each if each.span or each.place else replace(each, span=span) for each in error.diagnostics)) from None
 
 
 def _is_study(path: Path) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolchain.explore.measure import Outcome
-from toolchain.explore.study import BUILD_AXES, OBJECTIVES, Axis, Point, Study
+from toolchain.explore.study import BUILD_AXES, OBJECTIVES, Point, Study
 from toolchain.spec.search_policies import EFFORT, SEARCH
+from toolchain.tasks.variables import NONE
 
 Measured = Mapping[Point, Outcome]
 
@@ -66,10 +67,11 @@ def _mean(pairs: Sequence[tuple[Outcome, Outcome]], name: str) -> float:
     return 100 * (math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) - 1) if ratios else 0.0
 
 
-def shipped(axes: Sequence[Axis], params: Mapping[str, int | str], config: str) -> Point | None:
-    """The point of the machine as its file has it; None where a value of it is not in the study. A build's variable that has one value is fixed."""
-    own: dict[str, str] = {"config": config, "streams": "1", "search": SEARCH, "effort": str(EFFORT)}
-    own |= {axis.name: axis.values[0] for axis in axes if axis.name in BUILD_AXES and len(axis.values) == 1}
-    own |= {name: str(value) for name, value in params.items()}
-    values = tuple(own.get(axis.name, "") for axis in axes)
-    return values if all(value in axis.values for value, axis in zip(values, axes, strict=True)) else None
+def shipped(study: Study, params: Mapping[str, int | str], config: str) -> Point | None:
+    """The point of the study's machine as its file has it; None where a value of it is not in the study. A build's variable that has one value is
+    fixed. params, config: of that machine."""
+    own: dict[str, str] = {"config": config, "streams": "1", "search": SEARCH, "effort": str(EFFORT), "without": NONE}
+    own |= {axis.name: axis.values[0] for axis in study.axes if axis.name in BUILD_AXES and len(axis.values) == 1}
+    own |= {"machine": study.machine} | {name: str(value) for name, value in params.items()}
+    values = tuple(own.get(axis.name, "") for axis in study.axes)
+    return values if all(value in axis.values for value, axis in zip(values, study.axes, strict=True)) else None

@@ -12,7 +12,7 @@ from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.folders import Claims
 from toolchain.tasks.plan import plan_of
 from toolchain.tasks.stage import Job, Step
-from toolchain.tasks.variables import Variables
+from toolchain.tasks.variables import NONE, Variables, kernel_names
 from toolchain.tasks.work import fulfil
 
 SYSTEM = ("E0005", "E1206")
@@ -62,13 +62,15 @@ def _spent() -> float:
 def variables_of(study: Study, point: Point) -> Variables:
     """The variables of the point's build."""
     given = {axis.name: value for axis, value in zip(study.axes, point, strict=True)}
-    config, place = given.pop("config", ""), given.pop("place", "")
+    machine, config, place = given.pop("machine", study.machine), given.pop("config", ""), given.pop("place", "")
+    without = given.pop("without", NONE)
     streams, images = int(given.pop("streams", "1")), int(given.pop("images", "0"))
     search, effort = given.pop("search", SEARCH), int(given.pop("effort", EFFORT))
-    base = study.machine.partition(":")[0]
-    target = f"{base}:{config}" if config else study.machine
+    target = f"{machine.partition(':')[0]}:{config}" if config else machine
     params = tuple(sorted(given.items()))
-    return Variables((target,), study.models, params, place=place, streams=streams, images=images, search=search, effort=effort)
+    return Variables(
+        (target,), study.models, params, place=place, streams=streams, images=images, search=search, effort=effort, without=kernel_names(without)
+    )
 
 
 def _build(job: Job, steps: Mapping[str, Step], verify: str) -> None:

@@ -1,7 +1,7 @@
 """Studies from a file and from a command line, with everything that is wrong with their axes told before a point is built."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
 from toolchain.spec.search_policies import POLICIES, foreign_policies
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
-from toolchain.tasks.variables import PLACES
+from toolchain.tasks.variables import NONE, PLACES, SEPARATOR
 
 SCHEMA = PACKAGE / "schemas" / "explore.schema.json"
 MOST = 1000
@@ -29,7 +29,7 @@ def read_study(path: Path) -> Study:
     root = parse_yaml(Source(str(path), text))
     validate(root, SCHEMA)
     head, folder = root.value["explore"], path.parent
-    study = Study(_beside(head.text("machine"), folder), _texts(head, "models", folder), tuple(_axes(root)), span=head.value["machine"].span)
+    study = Study(_beside(head.text("machine"), folder), _texts(head, "models", folder), tuple(_axes(root, folder)), span=head.value["machine"].span)
     given = {name: int(node.value) for name in ("budget", "seed") if (node := head.get(name))}
     return replace(
         study,
@@ -56,10 +56,10 @@ def _texts(node: Node, key: str, folder: Path | None = None) -> tuple[str, ...]:
     return tuple(found) if folder is None else tuple(_beside(text, folder) for text in found)
 
 
-def _axes(root: Node) -> Iterator[Axis]:
+def _axes(root: Node, folder: Path) -> Iterator[Axis]:
     for name, node in root.members("vary"):
         values = tuple(str(each.value) for each in node.children()) if isinstance(node.value, list) else _range(name, str(node.value))
-        yield Axis(name, values, node.key_span or node.span)
+        yield Axis(name, tuple(_beside(value, folder) for value in values) if name == "machine" else values, node.key_span or node.span)
 
 
 def axis_of(text: str) -> Axis:
@@ -83,20 +83,27 @@ def _range(name: str, text: str) -> tuple[str, ...]:
     return tuple(map(str, range(low, high + 1)))
 
 
-def check_study(study: Study, machine: Machine) -> None:
-    """Raises UserError E1501 with every axis, value and choice that cannot be."""
-    found = [*_choices(study, machine), *(fault for axis in study.axes for fault in _faults(axis, machine))]
+def check_study(study: Study, machines: Sequence[Machine]) -> None:
+    """machines: those of the study, in its order. Raises UserError E1501 with every axis, value and choice that cannot be with one of them."""
+    found = [*_choices(study), *(fault for machine in machines for fault in _unpriced(study, machine))]
+    found += [fault for axis in study.axes for machine in machines for fault in _faults(axis, machine)]
     names = [axis.name for axis in study.axes]
     found += [Diagnostic("E1501", f"'{name}' is varied twice") for name in dict.fromkeys(names) if names.count(name) > 1]
+    if "config" in names and (fixed := [given for given in study.machines if ":" in given]) and "machine" in names:
+        span, hint = study.axes[names.index("machine")].span, "name the machine alone, or leave 'config' out"
+        found.append(Diagnostic("E1501", f"'{fixed[0][:80]}' says its configuration, and 'config' is varied", span, hint))
     if found:
-        raise UserError(*found)
+        raise UserError(*dict.fromkeys(found))
 
 
-def _choices(study: Study, machine: Machine) -> Iterator[Diagnostic]:
+def _choices(study: Study) -> Iterator[Diagnostic]:
     if not study.axes:
         yield Diagnostic("E1501", "nothing varies", study.span, "for example --vary SIZE=3..5")
     yield from _unknown("objective", study.objectives, OBJECTIVES)
     yield from _unknown("search", [study.search], SEARCHES)
+
+
+def _unpriced(study: Study, machine: Machine) -> Iterator[Diagnostic]:
     for name in study.objectives:
         stated = machine.costs and (machine.costs.area_um2 if name == "area" else machine.costs.energy_pj)
         if name in ("area", "energy", "power") and not stated:
@@ -129,11 +136,22 @@ def _faults(axis: Axis, machine: Machine) -> Iterator[Diagnostic]:
 
 def _build_value(name: str, value: str, machine: Machine) -> tuple[str, bool]:
     """The values that a variable of a build may have, as text, and whether this one is none of them."""
+    if name == "machine":
+        return "", False  # it was loaded
+    if name == "without":
+        known = _kernels(machine)
+        return f"none, or of machine '{machine.name}' {', '.join(known) or 'no kernel'}", value != NONE and not {*value.split(SEPARATOR)} <= {*known}
     words: Mapping[str, Collection[str]] = {"config": machine.configs, "place": PLACES, "search": (*POLICIES, *foreign_policies())}
     if name in words:
         return ", ".join(words[name]), value not in words[name]
     least = 0 if name == "effort" else 1
     return f"whole numbers from {least} on", not (_is_int(value) and int(value) >= least)
+
+
+def _kernels(machine: Machine) -> tuple[str, ...]:
+    from toolchain.schedule.kernels.kernel_file import load_kernels
+
+    return () if machine.takes_graphs else tuple(load_kernels(machine))
 
 
 def _is_int(text: str) -> bool:

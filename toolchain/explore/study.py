@@ -21,12 +21,14 @@ QUEUED = ("grid", "random")
 """Searches whose points are all known at the start."""
 BUILD_AXES: Mapping[str, str] = MappingProxyType(
     {
+        "machine": "whole machines: names, NAME:CONFIG or paths",
         "config": "configurations of the machine",
         "place": "pays, all or least: which regions are made",
         "streams": "how many of the machine's programs share the work of an operation",
         "images": "how many images a run takes",
         "search": "the policy that proposes schedules",
         "effort": "how many schedules of a region are timed exactly",
+        "without": "kernels that are left out, with + between them; none",
     }
 )
 """Axes that are no parameters of the machine: variables of a build."""
@@ -72,7 +74,8 @@ Point = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Study:
-    """machine: NAME, NAME:CONFIG or a path. budget: the most points that are measured. verify: one of VERIFY, for each point.
+    """machine: NAME, NAME:CONFIG or a path; the one that others are held against where machines are an axis. budget: the most points that are
+    measured. verify: one of VERIFY, for each point.
     start: the machine as its file has it, which is measured first; None where it is no point of the study."""
 
     machine: str
@@ -85,6 +88,11 @@ class Study:
     verify: str = "all"
     start: Point | None = None
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Every machine that is built."""
+        return next((axis.values for axis in self.axes if axis.name == "machine"), (self.machine,))
 
     @property
     def size(self) -> int:

@@ -59,7 +59,7 @@ def result_text(result: Result, terminal: bool = False, width: int = 120) -> str
     """Ends in one line feed."""
     study, known = result.study, measured(result.found, result.study.objectives)
     refused = len(result.found) - len(known)
-    head = f"{', '.join(study.models) or 'its own models'} on {study.machine}: {counted(len(result.found), 'point')} of {study.size}"
+    head = f"{', '.join(study.models) or 'its own models'} on {', '.join(study.machines)}: {counted(len(result.found), 'point')} of {study.size}"
     parts = [f"{head}, {len(result.front)} on the front" + (f", {refused} refused\n" if refused else "\n")]
     if known:
         parts.append(_front(result, terminal, width))
@@ -112,6 +112,7 @@ def result_data(result: Result) -> "dict[str, Tree]":
     best = set(result.front)
     return {
         "machine": result.study.machine,
+        "models": list(result.study.models),
         "axes": {axis.name: list(axis.values) for axis in result.study.axes},
         "objectives": list(result.study.objectives),
         "points": [_point(result.study, point, each, point in best) for point, each in result.found.items()],

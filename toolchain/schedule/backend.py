@@ -54,8 +54,16 @@ class Backend:
 
 
 def load_backends(machines: Iterable[Machine]) -> tuple[Backend, ...]:
-    """In the order of the machines. Raises UserError E10xx for kernels that are wrong."""
-    return tuple(Backend(machine, {} if machine.takes_graphs else load_kernels(machine)) for machine in machines)
+    """In the order of the machines. Raises UserError E10xx for kernels that are wrong, E1001 for some to be left out of a machine that has none."""
+    return tuple(Backend(machine, _kernels(machine)) for machine in machines)
+
+
+def _kernels(machine: Machine) -> Mapping[str, Kernel]:
+    if not machine.takes_graphs:
+        return load_kernels(machine)
+    if machine.without:
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{machine.without[0]}'", hint="it takes graphs, and has no kernels")
+    return {}
 
 
 def backend_of(backends: Sequence[Backend], call: ir.Node) -> Backend:

@@ -22,6 +22,7 @@ from toolchain.spec.schema import validate
 from toolchain.spec.sections.conventions import quantity
 from toolchain.spec.typed_json import from_json, to_json
 from toolchain.spec.yaml_nodes import Node, parse_yaml
+from toolchain.tasks.variables import SEPARATOR
 
 LONGEST = 80
 """Characters of a path in a name; the end of a longer one, and a hash of all of it."""
@@ -70,7 +71,7 @@ class Target:
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
     placing: hash of the part of the section `timing` that placing operations reads. notes: hash of the whole text, for people too.
-    streams: that it runs. lockstep: images that each of them takes at once.
+    streams: that it runs. lockstep: images that each of them takes at once. without: its kernels that are left out.
     """
 
     given: str
@@ -85,12 +86,13 @@ class Target:
     streams: int
     lockstep: int
     text: str = field(repr=False)
+    without: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """A name for folders: different machines have different ones."""
         changed = "".join(f"+{name}-{value}" for name, value in self.params)
-        return f"{self.name}{self._copy}{f'.{self.config}' if self.config else ''}{changed}"
+        return f"{self.name}{self._copy}{f'.{self.config}' if self.config else ''}{changed}{chosen('without', SEPARATOR.join(self.without))}"
 
     @cached_property
     def _copy(self) -> str:

@@ -57,37 +57,39 @@ def _deployment(variables: Variables) -> Deployment | None:
 def _targets(variables: Variables, cache: Path) -> tuple[Target, ...]:
     """Raises UserError as `_require_distinct` and `_require_owned`."""
     several = len(variables.targets) > 1
-    targets = tuple(_target(given, (), variables.params, several, cache) for given in variables.targets)
+    targets = tuple(_target(given, (), variables, several, cache) for given in variables.targets)
     _require_distinct(targets)
     if several:
-        _require_owned(variables.params, targets)
+        _require_owned(variables, targets)
     return targets
 
 
 def _deployed(deployment: Deployment, variables: Variables, cache: Path) -> tuple[Target, ...]:
     """Raises UserError as `_require_distinct` and `_require_owned`, E1209 for a rule about another machine."""
-    targets = tuple(_member(member, variables.params, cache) for member in deployment.members)
+    targets = tuple(_member(member, variables, cache) for member in deployment.members)
     _require_distinct(targets)
-    _require_owned(variables.params, targets)
+    _require_owned(variables, targets)
     check_rules(deployment, tuple(target.name for target in targets))
     return targets
 
 
-def _member(member: Member, params: Pairs, cache: Path) -> Target:
+def _member(member: Member, variables: Variables, cache: Path) -> Target:
     """Raises UserError of the machine; a diagnostic without a place gets that of the machine's name in the deployment."""
     try:
-        return _target(member.given, member.params, params, True, cache)
+        return _target(member.given, member.params, variables, True, cache)
     except UserError as error:
         raise UserError(*(each if each.span or each.place else replace(each, span=member.span) for each in error.diagnostics)) from None
 
 
-def _target(given: str, own: Pairs, params: Pairs, several: bool, cache: Path) -> Target:
-    """own: parameters of this machine alone. params: of the command line, which go before them; several: given as MACHINE.NAME."""
+def _target(given: str, own: Pairs, variables: Variables, several: bool, cache: Path) -> Target:
+    """own: parameters of this machine alone. Those of the command line go before them; several: they, and kernels, are given as MACHINE.NAME."""
     if not several:
-        return load_target(given, params, cache)
+        return replace(load_target(given, variables.params, cache), without=variables.without)
     plain = load_target(given, (), cache)
-    chosen = dict(own) | {name.removeprefix(f"{plain.name}."): value for name, value in params if name.startswith(f"{plain.name}.")}
-    return load_target(given, tuple(sorted(chosen.items())), cache) if chosen else plain
+    mark = f"{plain.name}."
+    chosen = dict(own) | {name.removeprefix(mark): value for name, value in variables.params if name.startswith(mark)}
+    found = load_target(given, tuple(sorted(chosen.items())), cache) if chosen else plain
+    return replace(found, without=tuple(name.removeprefix(mark) for name in variables.without if name.startswith(mark)))
 
 
 def _require_distinct(targets: tuple[Target, ...]) -> None:
@@ -97,11 +99,14 @@ def _require_distinct(targets: tuple[Target, ...]) -> None:
         raise fail("E1207", text, hint="name each machine once, the first choice first")
 
 
-def _require_owned(params: Pairs, targets: tuple[Target, ...]) -> None:
-    """Raises UserError E1202 where a parameter is of no machine in particular."""
-    for name, _ in params:
+def _require_owned(variables: Variables, targets: tuple[Target, ...]) -> None:
+    """Raises UserError E1202 where a parameter or a kernel is of no machine in particular."""
+    given = [("params", name, ":VALUE") for name, _ in variables.params] + [("without", name, "") for name in variables.without]
+    for variable, name, value in given:
         if name.partition(".")[0] not in {target.name for target in targets}:
-            raise fail("E1202", f"'{name}' in 'params' names no machine of 'target'", hint=f"for example params={targets[0].name}.{name}:VALUE")
+            raise fail(
+                "E1202", f"'{name}' in '{variable}' names no machine of 'target'", hint=f"for example {variable}={targets[0].name}.{name}{value}"
+            )
 
 
 def _check_streams(target: Target, streams: int) -> None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
-from toolchain.tasks.variables import Variables
+from toolchain.tasks.variables import SEPARATOR, Variables
 
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 SHARED = ("onnx", "calibration")
@@ -181,6 +181,7 @@ class Step:
         found = {f"section {name}": digest for name, digest in sections.items()}
         folder = target.folder
         found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
+        found |= {"kernels left out": SEPARATOR.join(target.without)} if target.without else {}
         return found | ({"notes": target.notes, "command": target.command} if self.stage.notes else {})
 
     def changes(self) -> list[str]:

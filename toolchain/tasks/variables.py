@@ -31,6 +31,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
         "search": "the policy that proposes schedules: greedy, climb, cover, optimal, or one of an installed package; left out: climb",
         "effort": "how many schedules of a region are timed exactly; 0: the first is taken by estimates; left out: 2",
+        "without": "kernels of the machine that are left out, with + between them; left out: none",
         "html": "yes: `report` writes a page for a browser as well; no",
     }
 )
@@ -47,6 +48,9 @@ def variables_text() -> str:
 KNOWN = tuple(VARIABLES)
 
 PLACES = CHOICES["place"]
+
+NONE, SEPARATOR = "none", "+"
+"""Of kernels that are left out: a word where all stay, and between two names."""
 
 MAX_DIGITS = 20
 """The longest number that a user may give; Python refuses to read thousands of them."""
@@ -65,7 +69,7 @@ class Variables:
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
     search: the policy that proposes schedules. effort: how many of a region are timed exactly, at most.
-    html: whether a report is written as a page for a browser as well.
+    html: whether a report is written as a page for a browser as well. without: kernels of the machine that are left out, in the order of names.
     """
 
     targets: tuple[str, ...] = ()
@@ -81,6 +85,7 @@ class Variables:
     images: int = 0
     search: str = SEARCH
     effort: int = EFFORT
+    without: tuple[str, ...] = ()
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -104,6 +109,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _count("images", given["images"]) if "images" in given else 0,
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
+        kernel_names(given.get("without", NONE)),
     )
 
 
@@ -149,6 +155,14 @@ def _count(name: str, value: str, least: int = 1) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) < least:
         raise fail("E1202", f"'{name}' is a whole number from {least} on, not '{value[:MAX_DIGITS]}'")
     return int(value)
+
+
+def kernel_names(text: str) -> tuple[str, ...]:
+    """`NAME+NAME` or `none`, each once and in their order, so that one choice has one folder. Raises UserError E1202 for an empty name."""
+    names = () if text == NONE else tuple(sorted({*text.split(SEPARATOR)}))
+    if "" in names:
+        raise fail("E1202", f"a kernel in 'without' has no name: '{text[:80]}'", hint="NAME+NAME, or none")
+    return names
 
 
 def _yes(name: str, value: str) -> bool:

@@ -252,6 +252,12 @@ def _require_clear(turns: _Turns) -> None:
 def _iterations(turns: _Turns, fields: Fields) -> Value:
     """How often the loops run where their conditions hold."""
     _require_clear(turns)
+    times: Value = 1
+    for condition in turns.conditions:
+        holds = _scalar(condition, fields) != 0
+        times = times * (int(holds) if isinstance(holds, bool) else np.asarray(holds, np.int64))
+    if isinstance(times, int) and not times:
+        return 0  # of an instruction's kinds of memory, all but one: their loops have bounds of other fields
     bounds = {var: (_scalar(start, fields), _scalar(stop, fields)) for var, start, stop in turns.loops}
     for var, op, limit in turns.limits:
         start, stop = bounds[var]
@@ -259,10 +265,6 @@ def _iterations(turns: _Turns, fields: Fields) -> Value:
         low = at + 1 if op == ">" else at if op in (">=", "==") else start
         high = at if op == "<" else at + 1 if op in ("<=", "==") else stop
         bounds[var] = _greater(start, low), -_greater(-stop, -high)
-    times: Value = 1
-    for condition in turns.conditions:
-        holds = _scalar(condition, fields) != 0
-        times = times * (int(holds) if isinstance(holds, bool) else np.asarray(holds, np.int64))
     for start, stop in bounds.values():
         times = times * _greater(stop - start, 0)
     return times if isinstance(times, int) or np.ndim(times) else int(times)

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,13 @@ def test_time_is_named_in_cycles_alone(tmp_path: Path) -> None:
     assert found != read_kernels(MACHINE, Source("kernels.yaml", text), tmp_path / "vta")
     with pytest.raises(UserError, match=f"E0107 unknown name '{name}'"):
         read_kernels(MACHINE, Source("kernels.yaml", text.replace("size: count * columns", f"size: {name} * count * columns", 1)), tmp_path / "vta")
+
+
+def test_a_machine_may_go_without_some_of_its_kernels() -> None:
+    fewer = load_kernels(replace(MACHINE, without=("squares", "add_both")))
+    assert [*fewer] == [name for name in load_kernels(MACHINE) if name not in ("squares", "add_both")]
+    with pytest.raises(UserError, match="E1001 machine 'vta' has no kernel 'square'; did you mean 'squares'"):
+        load_kernels(replace(MACHINE, without=("square",)))
 
 
 def test_an_unknown_kernel_and_a_machine_without() -> None:

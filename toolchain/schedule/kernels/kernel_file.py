@@ -98,9 +98,14 @@ def _viewed(machine: Machine, tensor: Tensor, node: Node) -> Tensor:
 
 
 def load_kernels(machine: Machine) -> dict[str, Kernel]:
-    """The machine's kernels by name. Raises UserError E1001 where it has none, and all of `read_kernels`."""
+    """The machine's kernels by name, but those that it goes without.
+
+    Raises UserError E1001 where it has none, or none of a name that is left out, and all of `read_kernels`."""
     path = required_path(machine)
-    return dict(_loaded(MachineKey(machine), path, (stamps(path.parent), stamps(own_operations(machine)))))
+    found = _loaded(MachineKey(machine), path, (stamps(path.parent), stamps(own_operations(machine))))
+    for name in machine.without:
+        _require(found, name, machine)
+    return {name: kernel for name, kernel in found.items() if name not in machine.without}
 
 
 @lru_cache(maxsize=64)
@@ -127,9 +132,13 @@ def has_kernels(machine: Machine) -> bool:
 def load_kernel(machine: Machine, name: str) -> Kernel:
     """The machine's kernel of that name. Raises UserError E1001 where there is none, and all of `load_kernels`."""
     known = load_kernels(machine)
+    _require(known, name, machine)
+    return known[name]
+
+
+def _require(known: Mapping[str, Kernel], name: str, machine: Machine) -> None:
     if name not in known:
         raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(kernel_path(machine)), hint=nearest(name, known))
-    return known[name]
 
 
 def kernel_path(machine: Machine) -> Path | None:

@@ -119,10 +119,12 @@ def _issue_transfers(machine: Machine, issue: Issue, frame: Frame) -> dict[str, 
 
 
 def _issue_cost(machine: Machine, issue: Issue, frame: Frame) -> ClassCost:
-    instruction = machine.instruction[issue.instruction]
+    instruction, known = machine.instruction[issue.instruction], dict[str, Value]()
 
     def field(name: str) -> Value:
-        return frame.value(issue.fields[name]) if name in issue.fields else unsaid(instruction, name)
+        if name not in known:  # bounds of several loops, and conditions, name it
+            known[name] = frame.value(issue.fields[name]) if name in issue.fields else unsaid(instruction, name)
+        return known[name]
 
     def latched(register: str, name: str) -> Value:
         return frame[f"{register}.{name}"]

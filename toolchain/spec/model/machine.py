@@ -90,6 +90,8 @@ class Machine:
     """its file, as messages print it"""
     choices: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     """(parameter, choice) -> its number, for `SHR == SHR.full`"""
+    without: tuple[str, ...] = ()
+    """names of its kernels that a build leaves out"""
 
     @property
     def takes_graphs(self) -> bool:

@@ -147,7 +147,7 @@ def explain_file(job: Job) -> Path:
 
 class MachineKey(NamedTuple):
     """The text of a machine's file, its path, the configuration and the parameters. deployment: the text and the path of the file whose member
-    `number` it is; both empty without one."""
+    `number` it is; both empty without one. without: kernels that are left out."""
 
     text: str
     path: str
@@ -155,6 +155,7 @@ class MachineKey(NamedTuple):
     params: tuple[tuple[str, str], ...]
     deployment: tuple[str, str]
     number: int
+    without: tuple[str, ...]
 
 
 def machines_of(job: Job) -> tuple[Machine, ...]:
@@ -164,13 +165,13 @@ def machines_of(job: Job) -> tuple[Machine, ...]:
 
 def machine_keys(job: Job) -> tuple[MachineKey, ...]:
     system = (job.deployment.text, str(job.deployment.path)) if job.deployment else ("", "")
-    return tuple(MachineKey(t.text, str(t.path), t.config, t.params, system, number) for number, t in enumerate(job.targets))
+    return tuple(MachineKey(t.text, str(t.path), t.config, t.params, system, number, t.without) for number, t in enumerate(job.targets))
 
 
 @lru_cache(maxsize=8)
 def machine_named(key: MachineKey) -> Machine:
     """One object for all stages of a build: caches of a machine go by the object."""
-    machine = load_text(key.text, key.path, key.config, dict(key.params))
+    machine = replace(load_text(key.text, key.path, key.config, dict(key.params)), without=key.without)
     return deployed(machine, deployment_of(*key.deployment), key.number) if any(key.deployment) else machine
 
 
