@@ -298,7 +298,8 @@ def _bundle(bundle: argparse.ArgumentParser) -> None:
     run = actions.add_parser("run", help="runs the samples of a file")
     text = actions.add_parser("disasm", help="the assembly of a region's program")
     for action in (show, run, text):
-        action.add_argument("bundle", metavar="MODEL.bundle")
+        _from_elsewhere(action)
+    show.add_argument("--operations", action="store_true", help="also each operation of its programs, with the cycles in which it runs")
     show.add_argument("--hashes", action="store_true", help="also the SHA-256 of the manifest and of every other member")
     show.set_defaults(run="bundle:show")
     run.add_argument("input", metavar="INPUTS.npz", help="an array of samples for each input, by its name")
@@ -310,8 +311,14 @@ def _bundle(bundle: argparse.ArgumentParser) -> None:
     text.set_defaults(run="bundle:disassemble")
 
 
+def _from_elsewhere(command: argparse.ArgumentParser) -> None:
+    command.add_argument("bundle", metavar="MODEL.bundle")
+    machine = "its machine, where that is not on the search path; one for each that it has, in its order"
+    command.add_argument("--machine", metavar="MACHINE", action="append", help=machine)
+
+
 def _profile(profile: argparse.ArgumentParser) -> None:
-    profile.add_argument("bundle", metavar="MODEL.bundle")
+    _from_elsewhere(profile)
     profile.add_argument(
         "profile", metavar="PROFILE.csv", help="region, stream and instruction or operation, start, end and counters of what was timed"
     )

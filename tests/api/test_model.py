@@ -79,7 +79,7 @@ def test_a_machine_that_is_not_on_the_search_path(tmp_path: Path, monkeypatch: p
     images = np.zeros((1, 1, 8, 8), np.float32)
     assert built.load().executor.machine.params["LOG_BUS"] == 4
     assert toolchain.load(built.bundle, machine="mine/mine.yaml").run({"image": images})["logits"].shape == (1, 10)
-    with pytest.raises(toolchain.UserError, match="unknown target 'mine'"):
+    with pytest.raises(toolchain.UserError, match="made for mine, which is not among the machines here"):
         toolchain.load(built.bundle)
 
 

@@ -1,5 +1,6 @@
 """`tilewright bundle`: a file alone says what it is, and runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from toolchain.cli import main
 from toolchain.isa.program_file import load_program
 from toolchain.runtime.bundle import digest, manifest_text, read_bundle, write_bundle
 from toolchain.runtime.executor import load
-from toolchain.spec.load import load_machine
+from toolchain.spec.load import find_target, load_machine
 
 
 @pytest.fixture
@@ -59,6 +60,35 @@ def test_the_assembly_is_the_programs(bundle: Path, capsys: pytest.CaptureFixtur
     assert load_program(load_machine("vta"), Path("region1.asm")).streams == compiled_region.program.streams
     assert main(["bundle", "disasm", str(bundle)]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("FINISH")
+
+
+def test_operations_of_its_programs(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "show", str(bundle), "--operations"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = [line.split() for line in lines[next(number for number, line in enumerate(lines) if line.startswith("region")) + 1 :]]
+    regions = {name: region.program for name, region in small.network()[2].items()}
+    assert [(row[0], row[1]) for row in table] == [("region0", "conv1"), ("region0", "conv2"), ("region1", "conv3")]
+    assert sum(int(row[3]) for row in table if row[0] == "region1") <= len(regions["region1"])
+    assert max(float(row[5].replace(",", "")) for row in table if row[0] == "region1") <= read_bundle(bundle).manifest.regions[1].cycles
+
+
+def test_a_machine_that_is_not_here_is_named(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = small.bundle()
+    (own,) = held.manifest.targets
+    renamed = tuple(replace(region, target="own") for region in held.manifest.regions)
+    write_bundle(bundle, replace(held, manifest=replace(held.manifest, targets=(replace(own, name="own"),), regions=renamed)))
+    assert main(["bundle", "show", str(bundle)]) == 1
+    assert "small.bundle: E0001 the bundle was made for own, which is not among the machines here; put own.yaml" in capsys.readouterr().err
+    assert main(["info", str(bundle)]) == 1
+    assert "a bundle from elsewhere: tilewright bundle show small.bundle" in capsys.readouterr().err
+
+
+def test_a_machine_may_be_given_by_its_file(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = find_target("vta")
+    assert main(["bundle", "show", str(bundle), "--machine", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("small on vta")
+    assert main(["bundle", "show", str(bundle), "--machine", "dpuv3"]) == 1
+    assert "E1105 the bundle was made for vta, this is dpuv3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,10 +29,16 @@ def show(arguments: argparse.Namespace) -> None:
     from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, trusted_bundle
     from toolchain.runtime.signature import trusted_keys
 
-    bundle, machines = trusted_bundle(Path(arguments.bundle))
+    bundle, machines = trusted_bundle(Path(arguments.bundle), arguments.machine)
     print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
     for name, text in _facts(bundle, machines, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
+    if arguments.operations:
+        from toolchain.report.bundle_operations import bundle_operations
+
+        with sign("timing"):
+            table = bundle_operations(bundle, machines, arguments.bundle, sys.stdout.isatty(), shutil.get_terminal_size().columns)
+        print(f"\n{table}", end="")
     if arguments.hashes:
         print(f"  {bundle.manifest.source or '-' * 64}  the model's ONNX file")
         for name, data in {MANIFEST: manifest_text(bundle).encode(), **bundle.members}.items():
@@ -81,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
     from toolchain.runtime.executor import load
 
     with sign("loading"):
-        executor = load(Path(arguments.bundle), native=arguments.native)
+        executor = load(Path(arguments.bundle), arguments.machine, native=arguments.native)
     with sign("running"):
         outcome = executor.run(_inputs(Path(arguments.input), executor))
     for name, array in outcome.outputs.items():
@@ -115,7 +122,7 @@ def disassemble(arguments: argparse.Namespace) -> None:
     from toolchain.runtime.open_region import region_image
 
     path = Path(arguments.bundle)
-    bundle, machines = trusted_bundle(path)
+    bundle, machines = trusted_bundle(path, arguments.machine)
     regions = timed_regions(bundle, machines)
     name = arguments.region or next(iter(regions), "")
     if name not in regions:

@@ -32,7 +32,7 @@ def profile(arguments: argparse.Namespace) -> None:
     from toolchain.spec.typed_json import to_json
 
     path = Path(arguments.bundle)
-    bundle, machines = trusted_bundle(path)
+    bundle, machines = trusted_bundle(path, arguments.machine)
     regions = timed_regions(bundle, machines)
     found = profile_file(Path(arguments.profile))
     chosen = _chosen(found, regions, arguments.region)

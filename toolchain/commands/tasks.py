@@ -45,7 +45,8 @@ def given_of(words: Iterable[str]) -> dict[str, str]:
     for text in words:
         name, equals, value = text.partition("=")
         if not equals:
-            raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint="for example target=NAME")
+            hint = f"a bundle from elsewhere: tilewright bundle show {text}" if text.endswith(".bundle") else "for example target=NAME"
+            raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint=hint)
         if found.setdefault(name, value) != value:
             raise fail("E1202", f"'{name}' is {found[name]} and {value}", hint="a variable stands once")
     return found

@@ -75,7 +75,7 @@ def _searched(target: Target, place: str, given: str) -> Machine:
     """Parameters that differ from the configuration's are overridden; derived ones follow from them."""
     if not MACHINE_NAME.match(target.name):
         raise fail("E1104", f"{target.name[:80]!a} is not a valid machine name", place=place)
-    plain = load_checked_machine(given, target.config)
+    plain = _plain(target, place, given)
     chosen = {(param, number): choice for (param, choice), number in plain.choices.items()}
     wrong = {name: value for name, value in target.params.items() if name in plain.settable and plain.params[name] != value}
     if not wrong:
@@ -85,6 +85,17 @@ def _searched(target: Target, place: str, given: str) -> Machine:
     except UserError as error:
         message = f"the bundle was made for a {target.name} that cannot be: {error.diagnostics[0].message}"
         raise fail("E1105", message, hint="build the model again", place=place) from None
+
+
+def _plain(target: Target, place: str, given: str) -> Machine:
+    """Without the bundle's parameters."""
+    try:
+        return load_checked_machine(given, target.config)
+    except UserError as error:
+        if given != target.name or [each.code for each in error.diagnostics] != ["E0001"]:
+            raise
+        hint = f"put {target.name}.yaml and its folder into targets/, or name the file: --machine FILE.yaml, in Python machine="
+        raise fail("E0001", f"the bundle was made for {target.name}, which is not among the machines here", hint=hint, place=place) from None
 
 
 MAX_BYTES = 1 << 31
@@ -191,10 +202,10 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
     write_archive(path, {MANIFEST: manifest_text(bundle).encode(), **dict(sorted(bundle.members.items()))})
 
 
-def trusted_bundle(path: Path) -> tuple[Bundle, dict[str, Machine]]:
+def trusted_bundle(path: Path, given: Given = None) -> tuple[Bundle, dict[str, Machine]]:
     """A bundle from anywhere and its machines by name. Raises as `read_bundle`, for the user's keys, and as `bundle_machines`."""
     bundle = read_bundle(path, trusted_keys())
-    return bundle, bundle_machines(bundle.manifest.targets, str(path))
+    return bundle, bundle_machines(bundle.manifest.targets, str(path), given)
 
 
 def manifest_text(bundle: Bundle) -> str:
