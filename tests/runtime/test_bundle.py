@@ -70,7 +70,7 @@ def test_names_are_never_paths() -> None:
     for name in ("../targets/vta", "/etc/passwd", "vta.yaml", ""):
         with pytest.raises(UserError, match="E1104"):
             bundle_machine(replace(target, name=name), "x")
-    with pytest.raises(UserError, match="E0001 the bundle was made for vtaa, which is not among the machines here; put vtaa.yaml"):
+    with pytest.raises(UserError, match=r"E0001 the bundle was made for vtaa, which is not among the machines here; put vtaa.yaml"):
         bundle_machine(replace(target, name="vtaa"), "x")
 
 
