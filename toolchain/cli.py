@@ -167,7 +167,7 @@ def _model_commands(model: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="a model's file, the file that it names, and the shapes of the graph")
     check.add_argument("model", metavar="MODEL", help="name of a model, or the path of an .onnx or .yaml file")
     check.add_argument("--dim", metavar="NAME:SIZE", action="append", default=[], help="size of a dimension that the ONNX file leaves open")
-    check.set_defaults(run="model:check_model")
+    check.set_defaults(run="describe:check_model")
 
 
 def _with_machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:
