@@ -108,6 +108,9 @@ def parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="print the path of a YAML file's schema, or the settings with which an editor knows all of them")
     schema.add_argument("kind", metavar="KIND", nargs="?", help="target, kernels, model, ...; left out: a line for each")
     schema.add_argument("--settings", action="store_true", help="the key yaml.schemas of an editor's settings, as JSON")
+    with_parameters = "the schema itself, for files of the kind explore or target, with the parameters of this machine"
+    with_machine: Any = schema.add_argument("--machine", metavar="MACHINE", help=with_parameters)
+    with_machine.completer = complete_machine
     schema.set_defaults(run="schema:print_schema")
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from toolchain.cli import main
 from toolchain.commands.schema import KINDS
 from toolchain.spec.files import PACKAGE
+from toolchain.spec.load import load_machine
 
 ROOT = PACKAGE.parent
 SCHEMAS = sorted((PACKAGE / "schemas").glob("*.schema.json"))
@@ -63,3 +65,36 @@ def test_the_path_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "E0002 there is no schema 'modle'; did you mean 'model'?\n"
     assert main(["schema"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(SCHEMAS)
+
+
+def checked(kind: str, machine: str, data: Any, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Messages about data that a schema with a machine's parameters does not take."""
+    assert main(["schema", kind, "--machine", machine]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(schema)
+    return [error.message for error in Draft202012Validator(schema).iter_errors(data)]
+
+
+def test_a_study_is_held_against_the_parameters_of_its_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(**vary: object) -> list[str]:
+        return checked("explore", "vta", {"explore": {"machine": "vta"}, "vary": vary}, capsys)
+
+    assert told(LOG_BUS=[3, 4], LOG_BLOCK="3..5", images=[1, 2]) == []
+    assert told(LOG_BUS=[3, 99]) == ["99 is greater than the maximum of 6"]
+    assert len(told(SHR=["no_such_word"])) == 1
+
+
+def test_parameters_are_described_with_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    machine = load_machine("vta")
+    for kind in ("explore", "target"):
+        assert main(["schema", kind, "--machine", "vta"]) == 0
+        properties = json.loads(capsys.readouterr().out)["properties"]
+        place = properties["vary"] if kind == "explore" else properties["configs"]["additionalProperties"]
+        assert tuple(place["properties"]) == machine.settable
+        assert place["properties"]["LOG_BUS"]["description"] == f"{machine.parameters['LOG_BUS'].doc}. 3 to 6; 3 in vta."
+
+
+@pytest.mark.parametrize("words", [["model", "--machine", "vta"], ["--machine", "vta"], ["explore", "--machine", "no_such"]])
+def test_other_kinds_and_machines_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", *words]) == 1
+    assert capsys.readouterr().err.startswith(("E0002", "E0001"))
