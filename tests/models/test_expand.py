@@ -98,7 +98,10 @@ MISTAKES = [
     ("conv: {out: 3 +}", "17 E0120 cannot read the expression '3 +'"),
     ("conv: {out: 3, krenel: 3}", "20 E0108 unknown key 'krenel' in layers.0.conv; did you mean 'kernel'?"),
     ("conv: {kernel: 3}", "5 E0109 missing key 'out' in layers.0.conv"),
-    ("conv: {out: 3, act: gulu}", "25 E0116 'gulu' is not one of 'none', 'relu', 'relu6', 'leaky', 'gelu', 'tanh', 'sigmoid'; did you mean 'gelu'?"),
+    (
+        "conv: {out: 3, act: gulu}",
+        "25 E0116 'gulu' is not one of 'none', 'relu', 'relu6', 'leaky', 'gelu', 'tanh', 'sigmoid', 'silu'; did you mean 'gelu'?",
+    ),
     ("conv: {out: 3, pad: [1, 2, 3]}", "25 E0116 a pad is one number, [height, width], [top, left, bottom, right], 'half' or 'same'"),
     ("{relu: , norm: }", "5 E0116 a layer is a word such as 'relu', or one key with its arguments such as 'conv: {out: 64}'; mind the indentation"),
 ]

@@ -13,6 +13,8 @@ def test_names_and_shapes_of_what_a_layer_adds() -> None:
     assert list(graph.own("out", {"weight": (4, 4), "bias": (4,)})) == ["out.weight", "out.bias"]
     assert graph.parameters == {"out.weight": (4, 4), "out.bias": (4,)}
     inner = graph.inner("MatMul", "out.product", ["x", "out.weight"], (1, 4))
+    assert graph.several("Split", "out.halves", [inner], {"out.a": (1, 2), "out.b": (1, 2)}, axis=-1) == ("out.a", "out.b")
+    assert (graph.shapes["out.a"], graph.nodes.pop().op_type) == ((1, 2), "Split")
     graph.last("Softmax", layer, [inner], axis=-1)
     assert graph.shapes["out.product"] == (1, 4)
     assert [(node.name, list(node.input), list(node.output)) for node in graph.nodes] == [

@@ -84,6 +84,23 @@ def test_the_pixels_of_an_image_and_one_of_its_rows(tmp_path: Path) -> None:
     near(whole, np.concatenate([b["tokens.first"], b["x"].reshape(1, 4, 6).transpose(0, 2, 1)], axis=1))
 
 
+def test_halves_of_which_one_opens_the_other_and_functions_of_elements(tmp_path: Path) -> None:
+    a, found = run("  - glu\n  - scale: {by: 0.5}\n  - silu\n", SEQUENCE, tmp_path)
+
+    def opened(x: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.float64]:
+        return 1 / (1 + np.exp(-x))
+
+    half = 0.5 * a["x"][..., :4] * opened(a["x"][..., 4:])
+    near(found, half * opened(half))
+
+
+def test_a_sequence_as_an_image_and_back(tmp_path: Path) -> None:
+    layers = "  - strip\n  - conv: {out: channels, groups: channels, kernel: [3, 1], pad: half, bias: false}\n  - tokens\n"
+    a, found = run(layers, SEQUENCE, tmp_path)
+    padded = np.pad(a["x"], ((0, 0), (1, 1), (0, 0)))
+    near(found, sum(padded[:, tap : tap + 6] * a["conv.weight"][:, 0, tap, 0] for tap in range(3)))
+
+
 def test_an_interaction_has_each_pair_once(tmp_path: Path) -> None:
     a, found = run("  - interaction: {of: [[], [embedding: {from: ids, out: 8}]]}\n", VECTOR, tmp_path)
     vectors = [a["x"][0], *a["embedding.table"][a["ids"].astype(int)[0]]]
@@ -94,6 +111,7 @@ def test_an_interaction_has_each_pair_once(tmp_path: Path) -> None:
     ("layers", "head", "told"),
     [
         ("  - attention: {heads: 3}\n", SEQUENCE, "E0803 a width of 8 cannot be divided among 3 heads"),
+        ("  - glu\n", f"{ABOUT}inputs: {{x: [1, 6, 7]}}\n", "E0803 a width of 7 has no halves"),
         ("  - token: {at: 6}\n", SEQUENCE, "E0803 there is no row 6 among 6"),
         ("  - layernorm\n", VECTOR, "E0803 this takes a sequence (batch, rows, width), not 1x8; 'tokens' makes one of an image"),
         ("  - tokens: {first: true}\n", f"{ABOUT}inputs: {{x: [2, 4, 3, 2]}}\n", "E0803 a row of its own needs a batch of 1, not 2"),

@@ -37,8 +37,10 @@ _Steps = Generator[Parameter, None, Floats]
 WHOLE = int(onnx.TensorProto.INT64)
 _PICTURES = 2
 _LEAST_VARIANCE = 1 / 256
-SEQUENTIAL = ("MatMul", "LayerNormalization", "Concat", "Add")
-"""Operators whose parameters are those of sequences."""
+WALKED = ("Conv", "Gemm", "BatchNormalization")
+"""Operators with parameters that made-up pictures go through."""
+SEQUENTIAL = ("Concat", "Add")
+"""Operators whose parameters, where they have any, are those of sequences."""
 _ONE_PLACE = Taps((1, 1), (1, 1), (0, 0, 0, 0), (1, 1), (1, 1))
 
 
@@ -85,12 +87,14 @@ class _Walk:
                 self._tensors.pop(used, None)
 
     def _sequential(self, node: onnx.NodeProto) -> bool:
-        """Whether its parameters are those of sequences, or what it takes has no pictures."""
+        """Whether its parameters are those of sequences, or no pictures reach or pass it."""
         own = self._graph.parameters.keys() | self._aliases
         given = [name for name in node.input if name and name not in own and name not in self._constants]
         if any(name not in self._tensors for name in given):
             return True
-        return node.op_type == "Gather" or (node.op_type in SEQUENTIAL and not own.isdisjoint(node.input) and node.input[1] not in self._aliases)
+        if node.op_type not in WALKED and not exact_ops.knows(node):
+            return True
+        return node.op_type in SEQUENTIAL and not own.isdisjoint(node.input) and node.input[1] not in self._aliases
 
     def _called(self, node: onnx.NodeProto) -> Floats:
         """Made-up pictures, but parts of an image with as many channels are that image, enlarged or reduced."""

@@ -194,6 +194,11 @@ def apply(node: onnx.NodeProto, inputs: Sequence[Floats], shape: Shape) -> Float
     return _RULES[node.op_type](node, inputs, shape)
 
 
+def knows(node: onnx.NodeProto) -> bool:
+    """Whether `apply` has a rule for the node."""
+    return node.op_type in _RULES
+
+
 def _passed(_node: onnx.NodeProto, inputs: Sequence[Floats], _shape: Shape) -> Floats:
     return inputs[0]
 

@@ -31,6 +31,12 @@ class GraphNodes:
         self.shapes[name] = shape
         return name
 
+    def several(self, kind: str, name: str, inputs: Sequence[str], results: Mapping[str, Shape], /, **attributes: Any) -> tuple[str, ...]:
+        """A node of several results; answers with their names."""
+        self.nodes.append(helper.make_node(kind, inputs, list(results), name, **attributes))
+        self.shapes |= results
+        return tuple(results)
+
     def own(self, prefix: str, shapes: Mapping[str, Shape]) -> Iterator[str]:
         """Declares parameters and answers with their names."""
         for name, shape in shapes.items():

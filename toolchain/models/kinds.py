@@ -8,6 +8,7 @@ from toolchain.models.operators import (
     Convolution,
     Dense,
     Flatten,
+    Gated,
     GlobalPool,
     LayerNorm,
     Leaky,
@@ -18,8 +19,10 @@ from toolchain.models.operators import (
     Pool,
     Positions,
     Relu,
+    Scaled,
     Shape,
     Softmax,
+    Strip,
     Token,
     Tokens,
     Upsample,
@@ -155,7 +158,7 @@ def _upsample(arguments: Arguments, _: Shape) -> Operator:
     return Upsample(arguments.number("factor", 2))
 
 
-POINTWISE: Mapping[str, Operator] = {"gelu": Pointwise("Gelu"), "tanh": Pointwise("Tanh"), "sigmoid": Pointwise("Sigmoid")}
+POINTWISE: Mapping[str, Operator] = {"gelu": Pointwise("Gelu"), "tanh": Pointwise("Tanh"), "sigmoid": Pointwise("Sigmoid"), "silu": Pointwise("Silu")}
 
 
 def activation(kind: str, arguments: Arguments) -> Operator:
@@ -187,6 +190,9 @@ KINDS: Mapping[str, Callable[[Arguments, Shape], Operator]] = {
     "layernorm": lambda arguments, _shape: LayerNorm(arguments.real("epsilon", 1e-5)),
     "attention": lambda arguments, _shape: Attention(arguments.count("heads"), arguments.flag("causal")),
     "tokens": lambda arguments, _shape: Tokens(arguments.flag("first")),
+    "strip": _plain(Strip()),
+    "glu": _plain(Gated()),
+    "scale": lambda arguments, _shape: Scaled(float(arguments.needed("by").value)),
     "token": lambda arguments, _shape: Token(arguments.number("at", 0, 0)),
 }
 

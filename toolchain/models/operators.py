@@ -70,7 +70,7 @@ class GlobalPool:
 
 @dataclass(frozen=True, slots=True)
 class Pointwise:
-    """A function of each element. kind: ONNX's operator, Gelu, Tanh or Sigmoid."""
+    """A function of each element. kind: ONNX's operator, Gelu, Tanh or Sigmoid, or Silu, x times its Sigmoid."""
 
     kind: str
 
@@ -153,6 +153,21 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
+class Strip:
+    """The rows of a sequence as pixels of an image one pixel wide, its width as channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gated:
+    """The first half of each row, times the logistic function of the second (GLU)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    by: float
+
+
+@dataclass(frozen=True, slots=True)
 class Interaction:
     """A vector, then the product of each pair of different vectors: of the vector itself and of the rows of a sequence, all of one width."""
 
@@ -167,10 +182,10 @@ class Call:
     library: str
 
 
-Sequential = Embedding | Positions | LayerNorm | Attention | Tokens | Token | Interaction
+Sequential = Embedding | Positions | LayerNorm | Attention | Tokens | Token | Strip | Gated | Interaction
 """Operators that make sequences or take them."""
 Operator = (
-    Convolution | Normalisation | Relu | Leaky | Pointwise | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax | Call
+    Convolution | Normalisation | Relu | Leaky | Pointwise | Pool | GlobalPool | Dense | Flatten | Add | Concat | Upsample | Softmax | Scaled | Call
 ) | Sequential
 Shape = tuple[int, ...]
 
@@ -226,7 +241,7 @@ def _shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
             return _same(inputs, span)
         case Concat():
             return _joined(inputs, span)
-        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Interaction():
+        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Strip() | Gated() | Interaction():
             return _sequential(operator, inputs, span)
         case _:
             return first
@@ -247,6 +262,14 @@ def _sequential(operator: Sequential, inputs: Sequence[Shape], span: Span) -> Sh
             if at >= rows:
                 raise fail("E0803", f"there is no row {at} among {rows}", span)
             return batch, width
+        case Strip():
+            batch, rows, width = _sequence(first, span)
+            return batch, width, rows, 1
+        case Gated():
+            batch, rows, width = _sequence(first, span)
+            if width % 2:
+                raise fail("E0803", f"a width of {width} has no halves", span)
+            return batch, rows, width // 2
         case Interaction():
             return _interacting(inputs, span)
         case Attention(heads=heads):

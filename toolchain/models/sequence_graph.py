@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 
 from toolchain.models.graph_nodes import GraphNodes
-from toolchain.models.operators import Attention, Embedding, Interaction, Layer, LayerNorm, Positions, Sequential, Shape, Token, Tokens
+from toolchain.models.operators import Attention, Embedding, Gated, Interaction, Layer, LayerNorm, Positions, Sequential, Shape, Strip, Token, Tokens
 
 UNSEEN = -10_000.0
 """Added to the score of a row that may not be seen: its share is 0 in float32 and in f16."""
@@ -30,6 +30,10 @@ def emit_sequential(graph: GraphNodes, layer: Layer, operator: Sequential) -> No
             _tokens(graph, layer, first)
         case Token(at=at):
             graph.last("Gather", layer, [*layer.inputs, graph.constant(f"{layer.name}.at", np.array(at, np.int64))], axis=1)
+        case Strip():
+            _strip(graph, layer)
+        case Gated():
+            _gated(graph, layer)
         case Interaction():
             _interaction(graph, layer)
 
@@ -81,6 +85,19 @@ def _tokens(graph: GraphNodes, layer: Layer, first: bool) -> None:
         return
     rows = graph.inner("Transpose", f"{p}.rows", [flat], (batch, height * width, channels), perm=(0, 2, 1))
     graph.last("Concat", layer, [*graph.own(p, {"first": (1, 1, channels)}), rows], axis=1)
+
+
+def _strip(graph: GraphNodes, layer: Layer) -> None:
+    (x,), p = layer.inputs, layer.name
+    batch, rows, width = graph.shapes[x]
+    turned = graph.inner("Transpose", f"{p}.turned", [x], (batch, width, rows), perm=(0, 2, 1))
+    graph.last("Unsqueeze", layer, [turned, graph.constant(f"{p}.axis", np.array([3], np.int64))])
+
+
+def _gated(graph: GraphNodes, layer: Layer) -> None:
+    p, shape = layer.name, layer.shape
+    kept, gate = graph.several("Split", f"{p}.halves", layer.inputs, {f"{p}.kept": shape, f"{p}.gate": shape}, axis=-1, num_outputs=2)
+    graph.last("Mul", layer, [kept, graph.inner("Sigmoid", f"{p}.open", [gate], shape)])
 
 
 def _interaction(graph: GraphNodes, layer: Layer) -> None:

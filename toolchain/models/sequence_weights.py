@@ -30,9 +30,11 @@ def sequence_parameters(node: onnx.NodeProto, parameters: Mapping[str, Shape], s
                 axis = 0 if node.op_type == "MatMul" else 1
                 deviation = next((value for end, value in UNEVEN.items() if name.endswith(end)), 1.0)
                 yield name, _bells(seed, name, shape, deviation / math.sqrt(shape[axis]), axis)
-            case "LayerNormalization", 1:
+            case "Conv", 1:
+                yield name, _bells(seed, name, shape, 1 / math.sqrt(math.prod(shape[1:])))
+            case "LayerNormalization" | "BatchNormalization", 1 | 4:
                 yield name, _around(seed, name, shape, 1, 0.25)
-            case "LayerNormalization" | "Gemm", _:
+            case "LayerNormalization" | "BatchNormalization" | "Gemm" | "Conv", _:
                 yield name, _around(seed, name, shape, 0, 0.0625)
             case "Add", _ if len(shape) == 1:
                 yield name, _around(seed, name, shape, 0, 0.0625)

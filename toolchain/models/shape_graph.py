@@ -19,6 +19,7 @@ from toolchain.models.operators import (
     Dense,
     Embedding,
     Flatten,
+    Gated,
     GlobalPool,
     Interaction,
     Layer,
@@ -29,8 +30,10 @@ from toolchain.models.operators import (
     Pool,
     Positions,
     Relu,
+    Scaled,
     Shape,
     Softmax,
+    Strip,
     Token,
     Tokens,
     Upsample,
@@ -99,6 +102,8 @@ def _emit(graph: GraphNodes, layer: Layer) -> None:
             graph.last("Clip", layer, [*layer.inputs, *bounds])
         case Leaky(slope=slope):
             graph.last("LeakyRelu", layer, alpha=slope)
+        case Pointwise(kind="Silu"):
+            graph.last("Mul", layer, [*layer.inputs, graph.inner("Sigmoid", f"{layer.name}.gate", layer.inputs, first)])
         case Pointwise(kind=kind):
             graph.last(kind, layer)
         case Dense(out=out, bias=bias) if len(first) == 3:
@@ -106,7 +111,7 @@ def _emit(graph: GraphNodes, layer: Layer) -> None:
         case Dense(out=out, bias=bias):
             weights = {"weight": (out, first[1])} | ({"bias": (out,)} if bias else {})
             graph.last("Gemm", layer, [*layer.inputs, *graph.own(layer.name, weights)], transB=1)
-        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Interaction():
+        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Strip() | Gated() | Interaction():
             emit_sequential(graph, layer, layer.operator)
         case _:
             _without_parameters(graph, layer)
@@ -135,6 +140,8 @@ def _without_parameters(graph: GraphNodes, layer: Layer) -> None:
             graph.last(function, layer, domain=DOMAIN, **own)
         case Softmax():
             graph.last("Softmax", layer, axis=-1)
+        case Scaled(by=by):
+            graph.last("Mul", layer, [*layer.inputs, graph.constant(f"{layer.name}.by", np.float32(by))])
         case operator:
             raise TypeError(operator)
 
