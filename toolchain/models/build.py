@@ -92,9 +92,9 @@ class _Walk:
         given = [name for name in node.input if name and name not in own and name not in self._constants]
         if any(name not in self._tensors for name in given):
             return True
-        if node.op_type not in WALKED and not exact_ops.knows(node):
-            return True
-        return node.op_type in SEQUENTIAL and not own.isdisjoint(node.input) and node.input[1] not in self._aliases
+        if node.op_type in WALKED or not self._aliases.keys().isdisjoint(node.input):
+            return False
+        return not exact_ops.knows(node) or (node.op_type in SEQUENTIAL and not own.isdisjoint(node.input))
 
     def _called(self, node: onnx.NodeProto) -> Floats:
         """Made-up pictures, but parts of an image with as many channels are that image, enlarged or reduced."""
