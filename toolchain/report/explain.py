@@ -46,8 +46,8 @@ def remarks_of(reasons: Iterable[Reason], machine: str) -> tuple[Remark, ...]:
 
 
 def stream_remarks(machine: Machine, used: int) -> Iterator[Reason]:
-    """used: how many of its programs work, at most."""
-    if 0 < used < machine.streams:
+    """used: how many of its programs work, at most; more than one were asked for, and too small operations left the others idle."""
+    if used == 1 < machine.streams:
         yield Why.UNUSED_STREAMS(used=used, streams=machine.streams)
 
 
