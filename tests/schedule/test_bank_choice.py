@@ -1,4 +1,5 @@
-"""Rivals go to different pools: never dearer, never on top of each other, and a real network is quicker by it."""
+"""Rivals: buffers that neighbours on different units need at once, also where a timed program makes them wait for each other. Rivals go to
+different pools: never dearer, never on top of each other, and a real network is quicker by it."""
 
 from dataclasses import replace
 
@@ -7,23 +8,48 @@ from hypothesis import strategies as st
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
+from tests.schedule.groups.test_depth_first import KERNELS, MACHINE, block
 from tests.schedule.placement.test_on_chip_allocation import CANDIDATES, candidate
 from tests.schedule.test_compile_region import proven
 from tests.schedule.test_side_by_side import NARROW, WIDE
 from toolchain.abi.dram_map import Shape
-from toolchain.schedule.bank_choice import Costs, apart, clashes
+from toolchain.schedule.bank_choice import BESIDE, WHOLE, Costs, apart, clashes, joined, neighbour_rivals
 from toolchain.schedule.compile_region import compile_region, plan_region
 from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Pool, Slot
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.on_chip_allocation import Residents, place_residents
 from toolchain.schedule.program import turned
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.rivals import WHOLE
 
-MACHINE = made.load_machine("dpuv3")
-KERNELS = load_kernels(MACHINE)
+PORTED = made.load_machine("dpuv3")
+PORTED_KERNELS = load_kernels(PORTED)
 POOLS = {"fm": (Pool(0, 8), Pool(4, 8), Pool(8, 4))}
+
+
+def test_a_buffer_that_both_read_is_none_and_two_that_they_read_are() -> None:
+    plan = plan_region(MACHINE, KERNELS, block(), Options(grouped=False))
+    names = [problem.operation.name for problem in plan.problems]
+    third, add, after = (names.index(name) for name in ("third", "add", "next"))
+    found = neighbour_rivals(plan)
+    assert set(found[WHOLE, "c"]) == {(WHOLE, "d"), (WHOLE, "a")}  # read by the third convolution, and the addition's operands
+    assert found[WHOLE, "c"][WHOLE, "a"] == BESIDE * min(plan.tilings[third].estimate, plan.tilings[add].estimate)
+    assert (WHOLE, "s") not in found.get((WHOLE, "s"), {})
+    assert all(found[other][one] == cycles for one, rivals in found.items() for other, cycles in rivals.items())
+    assert min(plan.tilings[add].estimate, plan.tilings[after].estimate) > 0
+
+
+def test_operations_of_one_unit_are_no_rivals() -> None:
+    plan = plan_region(MACHINE, KERNELS, block(), Options(grouped=False))
+    assert (WHOLE, "b") not in neighbour_rivals(plan)[WHOLE, "c"]
+
+
+def test_joined_rivals_have_the_larger_number() -> None:
+    one, two, three = ((WHOLE, name) for name in "abc")
+    first, second = {one: {two: 5.0}, two: {one: 5.0}}, {one: {two: 3.0, three: 2.0}, two: {one: 9.0}, three: {one: 2.0}}
+    assert joined(first, second) == {one: {two: 5.0, three: 2.0}, two: {one: 9.0}, three: {one: 2.0}}
+    assert first == {one: {two: 5.0}, two: {one: 5.0}}
 
 
 def spent(found: Residents, costs: Costs) -> float:
@@ -83,10 +109,10 @@ def bottleneck() -> Region:
 
 def test_a_block_is_quicker_with_its_buffers_apart() -> None:
     region = bottleneck()
-    plan = plan_region(MACHINE, KERNELS, region)
-    plain = compile_region(MACHINE, KERNELS, region, schedule=make_schedule(MACHINE, turned(plan)))
-    parted = compile_region(MACHINE, KERNELS, region)
+    plan = plan_region(PORTED, PORTED_KERNELS, region)
+    plain = compile_region(PORTED, PORTED_KERNELS, region, schedule=make_schedule(PORTED, turned(plan)))
+    parted = compile_region(PORTED, PORTED_KERNELS, region)
     assert parted.cycles < 0.95 * plain.cycles
-    assert proven(parted, MACHINE)
+    assert proven(parted, PORTED)
     free = made.load_machine("dpuv3", overrides={"BANK_PORTS": "0"})
-    assert compile_region(free, KERNELS, region).schedule.buffers == make_schedule(free, turned(plan)).buffers
+    assert compile_region(free, PORTED_KERNELS, region).schedule.buffers == make_schedule(free, turned(plan)).buffers

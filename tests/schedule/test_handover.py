@@ -7,7 +7,7 @@ import pytest
 from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.fusion.reach import touched
+from toolchain.schedule.fusion.tile_group import touched
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem

@@ -206,7 +206,7 @@ def _used(job: Job, region: MemoryRegion, footprints: Footprints) -> int:
 
 def _draw(path: Path, name: str, timeline: Timeline) -> None:
     """A page for a browser or a trace, by the ending of the path."""
-    from toolchain.report.timeline_page import write_timeline_page
+    from toolchain.report.timeline_data import write_timeline_page
     from toolchain.timing.trace import write_trace
 
     if path.suffix == ".html":

@@ -27,7 +27,7 @@ def profile(arguments: argparse.Namespace) -> None:
     from toolchain.report.profile.program import modelled_region, timed_regions
     from toolchain.report.profile.read import profile_file
     from toolchain.report.profile.text import profile_text
-    from toolchain.report.timeline_page import write_timeline_page
+    from toolchain.report.timeline_data import write_timeline_page
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.spec.typed_json import to_json
 

@@ -13,7 +13,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, plan_calls
 from toolchain.schedule.graph_offload import GraphRules
-from toolchain.schedule.placement.tensor_values import tensor_packing
+from toolchain.schedule.placement.dram_buffers import tensor_packing
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.timing.simulate import Timeline

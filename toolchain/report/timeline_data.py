@@ -1,17 +1,23 @@
-"""A timed program in the form that the script of a page reads: packed columns, lanes, operations, memories."""
+"""The timeline of a program as one self-contained HTML page, units over time, operations beside them, memory occupancy below, and its data in the
+form that the page's script reads: packed columns, lanes, operations, memories."""
 
 import base64
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from toolchain.isa.assembly.disassembler import disassemble_blocks
 from toolchain.isa.footprint.text import comment, controlled
 from toolchain.isa.program import Ints
+from toolchain.report.html import html_environment
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.files import write_atomic
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.timeline import Times
 from toolchain.timing.trace import delay_reasons, occupancy, place_of
@@ -22,7 +28,6 @@ DIGITS = 3
 """Decimals of a cycle that are kept."""
 MOST_LISTED = 100_000
 """Instructions whose assembly and memory ranges a page has room for: some 250 bytes each."""
-
 
 Packed = dict[str, Any]
 """A column for the script: `type` (i1, i2, i4, f4 or f8) and its little-endian numbers in base64, `data`. With a further column `of`, the numbers are
@@ -205,3 +210,25 @@ def _nodes(region: Region) -> Iterator[Node]:
     for number, bound in enumerate(region.operations):
         read = {maker for name, tensor in bound.tensors.items() if name != "y" for maker in makers.get(tensor, ()) if maker != number}
         yield Node(bound.operation.name, bound.operation.kind.name, tuple(sorted(read)))
+
+
+def write_timeline_page(path: Path, title: str, timeline: Timeline, legend: Legend | None = None, overlay: Overlay | None = None) -> None:
+    """Writes the page, whole or not at all. legend: None for a program without operations. overlay: measured times. Raises UserError E0005.
+
+    A title may come from the name of a file, which need not be UTF-8.
+    """
+    write_atomic(path, timeline_page(title, timeline, legend or Legend(), overlay).encode(errors="replace"))
+
+
+def timeline_page(title: str, timeline: Timeline, legend: Legend, overlay: Overlay | None = None) -> str:
+    """A page with everything in it, the script included; times in cycles of the machine's clock. It loads nothing from a network."""
+    return (
+        html_environment()
+        .get_template("timeline/timeline.html.j2")
+        .render(title=title, data=script_data(page_data(title, timeline, legend, overlay=overlay)))
+    )
+
+
+def script_data(data: Any) -> Markup:
+    """JSON for an element `script` of its own, which no text inside can end."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))

@@ -19,7 +19,7 @@ from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
+from toolchain.schedule.placement.dram_buffers import tensor_packing, tensor_values
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import own_channels

@@ -9,9 +9,8 @@ from toolchain.abi.packing import PAGE
 from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import ONE, Copies
-from toolchain.schedule.placement.dram_buffers import Need, SharedPlace, Storage, share_room
+from toolchain.schedule.placement.dram_buffers import Need, SharedPlace, Storage, share_room, tensor_packing, tensor_values
 from toolchain.schedule.placement.shared_memory import copies_together, room_of_copy, streams_together
-from toolchain.schedule.placement.tensor_values import tensor_packing, tensor_values
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import POOL
 from toolchain.spec.arrays import Array

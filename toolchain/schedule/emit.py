@@ -16,10 +16,8 @@ from toolchain.isa.program import Program
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.instructions import Place, once, told
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.synchronisation.across import synchronise_streams
-from toolchain.schedule.synchronisation.elsewhere import Solved, moved_elsewhere
-from toolchain.schedule.synchronisation.phases import stopping_events, synchronise_phases
-from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
+from toolchain.schedule.synchronisation.across import stopping_events, synchronise_phases, synchronise_streams
+from toolchain.schedule.synchronisation.synchronise import Solved, Synchronised, moved_elsewhere, synchronise
 from toolchain.schedule.writer import Listed, OperationPart, Writer
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Diagnostic, fail

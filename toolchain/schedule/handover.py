@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from toolchain.schedule.form.shares import tile_count
-from toolchain.schedule.fusion.reach import Reach
+from toolchain.schedule.fusion.tile_group import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import loops_of
 from toolchain.schedule.tiling.step_cost import Floats

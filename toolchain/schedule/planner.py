@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from toolchain.schedule.bank_choice import apart, clashes, tiles_apart
+from toolchain.schedule.bank_choice import Rivals, among_buffers, apart, clashes, find_rivals, joined, neighbour_rivals, tiles_apart
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.dealing import Counts
 from toolchain.schedule.emit import Emitted
@@ -12,8 +12,7 @@ from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import kept_problem
 from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.depth_first import depth_first, late_work
-from toolchain.schedule.groups.fused import TileGroups
-from toolchain.schedule.groups.members import Members
+from toolchain.schedule.groups.members import Members, TileGroups
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import Grouping, GroupSearch, with_groups
 from toolchain.schedule.groups.timed import StretchClock, TimedGroups
@@ -26,7 +25,6 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.rivals import Rivals, among_buffers, find_rivals, joined, neighbour_rivals
 from toolchain.schedule.side_by_side import Planned, follow_makers, run_side_by_side
 from toolchain.schedule.tiling.slots import find_rings
 from toolchain.spec.errors import UserError, fail

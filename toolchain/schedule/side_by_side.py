@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from toolchain.schedule.compile_operation import TileChoice
-from toolchain.schedule.fusion.reach import Reach, touched, units_of
+from toolchain.schedule.fusion.tile_group import Reach, touched, units_of
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem

@@ -24,8 +24,8 @@ from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.redundant_latches import repeatable
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.writer import repeatable
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Machine
 from toolchain.verify.built import ProgramUnderTest

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.networks import Case
-from tests.report.test_timeline_page import HOSTILE, Tags
+from tests.report.test_timeline_data import HOSTILE, Tags
 from toolchain.accuracy.closeness import Closeness
 from toolchain.report.studio.page import group_numbers, pair_page, studio_page
 from toolchain.report.studio.regions import StudioRegion

@@ -11,7 +11,7 @@ from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
-from toolchain.schedule.groups import fused
+from toolchain.schedule.groups import members
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
@@ -66,5 +66,5 @@ def free(group: TileGroup, contexts: int) -> Tiled | None:
 def scheduled(region: Region, machine: Machine | None = None) -> Schedule:
     """With every group over tiles that there can be, the longest first."""
     machine = machine or load_machine("vta")
-    with mock.patch.object(fused, "search_tiles", side_effect=free):
+    with mock.patch.object(members, "search_tiles", side_effect=free):
         return find_schedule(machine, load_kernels(machine), region, Options(timed_groups=False))

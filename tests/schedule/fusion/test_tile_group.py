@@ -1,4 +1,5 @@
-"""Groups over tiles are exact and free of races, whatever the chain and the machine's variant, and move less."""
+"""The part of a maker that a tile needs: every unit that some element reads, and no range that is longer than need be. Groups over tiles are
+exact and free of races, whatever the chain and the machine's variant, and move less."""
 
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from tests.schedule.test_compile_region import proven
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_group
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
@@ -22,6 +23,33 @@ from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 VTA = load_machine("vta")
+
+
+@st.composite
+def reaches(draw: st.DrawFn) -> Reach:
+    """Windows that slide over a picture with padding."""
+    stride, reach, pad, count = (draw(st.integers(low, high)) for low, high in ((1, 3), (1, 5), (0, 2), (1, 40)))
+    pad = min(pad, reach - 1)
+    at = np.arange(count) * stride - pad
+    extent = max(int(at[-1]) + reach - pad, 1)
+    return Reach("oh", np.clip(at, 0, extent - 1), np.maximum(np.clip(at + reach, 0, extent), np.clip(at, 0, extent - 1) + 1))
+
+
+@given(reaches(), st.integers(1, 40))
+def test_the_largest_part_is_that_of_some_tile(reach: Reach, size: int) -> None:
+    tiles = [(first, min(size, len(reach.first) - first)) for first in range(0, len(reach.first), size)]
+    parts = [reach.part(*tile) for tile in tiles]
+    assert max(count for _, count in parts) == reach.largest(size)
+    for (first, count), (start, units) in zip(tiles, parts, strict=True):
+        assert start == min(reach.first[first : first + count])
+        assert start + units == max(reach.stop[first : first + count])
+
+
+@given(reaches())
+def test_all_is_read_where_windows_meet(reach: Reach) -> None:
+    units = {unit for first, stop in zip(reach.first, reach.stop, strict=True) for unit in range(first, stop)}
+    extent = max(units) + 1
+    assert reach.covers(extent) == (units == set(range(extent)))
 
 
 def built(region: Region, schedule: Schedule | None = None, machine: Machine = VTA, **options: bool) -> CompiledRegion:

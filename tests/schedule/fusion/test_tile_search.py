@@ -10,7 +10,7 @@ from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import plan_region
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import find_tiles, search_tiles
-from toolchain.schedule.groups.fused import TileGroups
+from toolchain.schedule.groups.members import TileGroups
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.spec.load import load_machine

@@ -12,8 +12,7 @@ from tests.schedule.groups.test_search import CHAINS, schedule_of
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import find_groups, plan_region
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.groups.fused import LONGEST, TileGroups
-from toolchain.schedule.groups.members import Members
+from toolchain.schedule.groups.members import LONGEST, Members, TileGroups
 from toolchain.schedule.groups.rings import RingPlaces
 from toolchain.schedule.groups.search import Grouping, load_cycles
 from toolchain.schedule.kernels.kernel_file import load_kernels

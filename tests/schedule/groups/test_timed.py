@@ -17,7 +17,7 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
-from toolchain.schedule.groups import fused, timed
+from toolchain.schedule.groups import members, timed
 from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -81,7 +81,7 @@ def test_an_estimate_that_likes_any_group_is_not_believed() -> None:
     apart = compile_region(machine, kernels, region, APART)
     assert len(liked.groups) == 1
     assert compile_region(machine, kernels, region, Options(check=False), liked).cycles > apart.cycles
-    with mock.patch.object(fused, "search_tiles", side_effect=_cheap):
+    with mock.patch.object(members, "search_tiles", side_effect=_cheap):
         assert compile_region(machine, kernels, region, ESTIMATED).schedule == liked
         assert compile_region(machine, kernels, region, Options(check=False)).schedule == apart.schedule
 

@@ -17,8 +17,8 @@ from toolchain.isa.assembly.form import forms
 from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import SHOWN, Batch, InstructionWriter, join_batches, once, told, told_for
+from toolchain.schedule.kernels.kernel import Formula, Issue, Item
 from toolchain.schedule.kernels.kernel_file import read_kernels
-from toolchain.schedule.kernels.sequence import Formula, Issue, Item
 from toolchain.spec.errors import Diagnostic, Source, Span, UserError
 from toolchain.spec.expr import Binary, Compare, Const, Expr, Name
 from toolchain.spec.load import load_machine as load_machine_file

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.schedule.kernels.kernel import Items, issues
 from toolchain.schedule.kernels.kernel_file import load_kernels, read_kernels
-from toolchain.schedule.kernels.sequence import Items, issues
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 

@@ -10,7 +10,7 @@ from tests.schedule.made_regions import Builder, expected
 from tests.schedule.search.made_graphs import inception
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.regions.region import Bound, Region, Slice, part_of_region
-from toolchain.schedule.search.precedence import is_convex, operation_graph
+from toolchain.schedule.search.cover import is_convex, operation_graph
 from toolchain.spec.model.quantisation import Numerics
 
 SHAPE = Shape(1, 16, 4, 4)

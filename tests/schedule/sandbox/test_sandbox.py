@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.exceptions import SecurityError
 
-from toolchain.schedule.sandbox import budget
+from toolchain.schedule.sandbox import filters
 from toolchain.schedule.sandbox.filters import (
     BITS,
     FILTERS,
@@ -32,38 +32,38 @@ WORD = st.text("ab\n", max_size=12)
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    token = budget.begin()
+    token = filters.begin()
     yield
-    budget.end(token)
+    filters.end(token)
 
 
 def spent(value: object) -> int:
     """Units that the work so far took, of `value` made in the call."""
     del value
-    return budget.WORK - budget._CURRENT.get().left
+    return filters.WORK - filters._CURRENT.get().left
 
 
 def test_a_value_is_worth_its_entries_and_a_number_its_words() -> None:
     values = (0, (1 << 63) - 1, 1 << 63, "abc", [1, 2], {}, range(7), None, 1.5)
-    assert [budget.size_of(value) for value in values] == [1, 1, 2, 4, 3, 1, 8, 1, 1]
+    assert [filters.size_of(value) for value in values] == [1, 1, 2, 4, 3, 1, 8, 1, 1]
 
 
 def test_work_ends_at_its_limit_and_depth_at_its_own() -> None:
-    budget.spend(budget.WORK)
+    filters.spend(filters.WORK)
     with pytest.raises(SecurityError, match="needs more than 10,000,000 units"):
-        budget.spend(1)
-    budget.deeper(budget.DEPTH)
+        filters.spend(1)
+    filters.deeper(filters.DEPTH)
     with pytest.raises(SecurityError, match="more than 40 deep"):
-        budget.deeper(1)
-    budget.deeper(-1)
+        filters.deeper(1)
+    filters.deeper(-1)
 
 
 def test_a_rendering_inside_another_has_work_of_its_own() -> None:
-    budget.spend(5)
-    inner = budget.begin()
-    budget.spend(7)
+    filters.spend(5)
+    inner = filters.begin()
+    filters.spend(7)
     assert spent(None) == 7
-    budget.end(inner)
+    filters.end(inner)
     assert spent(None) == 5
 
 
@@ -125,11 +125,11 @@ def test_a_loop_pays_for_its_body_in_each_turn() -> None:
     environment.filters |= FILTERS
     costs = []
     for turns in (0, 1, 10):
-        token = budget.begin()
+        token = filters.begin()
         tree = checked_tree(environment.parse("{% for i in n %}abc{% endfor %}"), environment, "a.j2")
         assert environment.from_string(tree).render(n=list(range(turns))) == "abc" * turns
         costs.append(spent(None))
-        budget.end(token)
+        filters.end(token)
     turn = 1 + len("abc") + 2  # itself, the characters of its body, and the body's two parts: the output and its text
     assert [costs[1] - costs[0], costs[2] - costs[0]] == [turn, 10 * turn]
 

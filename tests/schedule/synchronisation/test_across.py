@@ -1,6 +1,9 @@
 """Barriers: one wait takes the tokens of several streams, only where it can take no others. Streams that meet at events: nothing races,
-nothing deadlocks, memory is as in the order given, and no token is for nothing."""
+nothing deadlocks, memory is as in the order given, and no token is for nothing.
 
+Cores that the host stops and starts: what they share is exact, nothing runs across a barrier, and each barrier costs the price of the host."""
+
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,13 +13,19 @@ from hypothesis import strategies as st
 
 from tests.schedule.laws import assert_leaves, assert_ordered, complaints
 from tests.schedule.many_cores import Line, chip, cores_that_never_meet, in_rounds, memory, program, programs, token_pairs, without
+from tests.schedule.test_options import cores, exact, random_region, two_convolutions
 from toolchain.analysis.state import new_state
 from toolchain.emulator import reference
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.program import Program
-from toolchain.schedule.synchronisation.across import synchronise_streams
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Options
+from toolchain.schedule.synchronisation.across import stopping_events, synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import Synchronised
 from toolchain.spec.errors import Source, UserError
+from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 ALL = 0b1111
@@ -144,9 +153,9 @@ def test_one_signal_reaches_all_that_read_and_none_goes_to_who_knows() -> None:
 
 def test_cores_of_other_clusters_are_a_rectangle_or_several() -> None:
     written, read = (0, "STORE space=ddr local=0 remote=0"), "LOAD space=ddr local=0 remote=0"
-    for cores, masks in (((3, 5, 6, 8), ["110 101"]), ((3, 5, 6), ["10 101", "100 1"]), ((3, 4), ["10 11"]), ((3, 6), ["110 1"])):
-        found = derive(chip(3, 3), [written, *((core, read) for core in cores)])
-        assert [text.split(maxsplit=4)[4] for text in spelled(found) if "SIGNAL" in text] == masks, cores
+    for readers, masks in (((3, 5, 6, 8), ["110 101"]), ((3, 5, 6), ["10 101", "100 1"]), ((3, 4), ["10 11"]), ((3, 6), ["110 1"])):
+        found = derive(chip(3, 3), [written, *((core, read) for core in readers)])
+        assert [text.split(maxsplit=4)[4] for text in spelled(found) if "SIGNAL" in text] == masks, readers
 
 
 def test_what_a_later_relay_says_of_more_still_waits_for_what_the_first_was_told() -> None:
@@ -190,3 +199,52 @@ def test_streams_without_events_are_refused_where_they_meet() -> None:
         UserError, match="E0520 unit 'load' of stream 1 must wait for #0 SAVE, and no counters lead there from unit 'save' of stream 0"
     ):
         synchronise_streams(made, np.arange(len(made)), new_state(machine))
+
+
+@cache
+def shared() -> CompiledRegion:
+    """Two convolutions, the second of which reads rows that the other core made."""
+    return compile_region(cores(), load_kernels(cores()), two_convolutions(), Options(streams=2, timed_streams=False))
+
+
+def named(compiled: CompiledRegion, name: str) -> list[int]:
+    kinds = [instruction.name for instruction in compiled.program.machine.instructions]
+    return np.flatnonzero(compiled.program.kind == kinds.index(name)).tolist()
+
+
+@given(seed=st.integers(0, 1 << 30), steps=st.integers(2, 4))
+@settings(max_examples=4, deadline=None)
+def test_any_region_is_exact_whoever_runs_its_tiles(seed: int, steps: int) -> None:
+    region = random_region(cores(), seed, steps)
+    if region is not None:
+        try:
+            compiled = compile_region(cores(), load_kernels(cores()), region, Options(streams=2, timed_streams=False))
+        except UserError as error:
+            assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
+        else:
+            assert exact(compiled, cores(), None)
+            assert exact(compiled, cores(), 1)
+
+
+def test_all_units_of_a_core_are_done_when_it_stops_and_none_goes_on_before_it_starts() -> None:
+    compiled, (start, end) = shared(), (shared().timeline.result.start, shared().timeline.result.end)
+    stops, starts = named(compiled, "STOP"), named(compiled, "START")
+    assert len(stops) == len(starts) >= 2
+    for stop, go in zip(stops, starts, strict=True):
+        mine = np.flatnonzero(compiled.program.stream == compiled.program.stream[stop])
+        assert go == stop + 1
+        assert (end[mine[mine < stop]] <= start[stop]).all()
+        assert (start[mine[mine > go]] >= end[go]).all()
+        assert (start[go] + 50 * 330 <= end[go]).all()  # microseconds at 330 MHz
+
+
+def test_a_region_that_the_host_s_price_would_slow_down_stays_on_one_core() -> None:
+    one, two = (compile_region(cores(), load_kernels(cores()), two_convolutions(), Options(streams=count)) for count in (1, 2))
+    assert two.cycles == one.cycles < shared().cycles
+    assert two.schedule == one.schedule
+    assert not named(two, "STOP")
+
+
+def test_only_what_a_machine_s_file_says_stands_still() -> None:
+    assert stopping_events(cores()) is not None
+    assert stopping_events(load_machine("stcp920")) is None

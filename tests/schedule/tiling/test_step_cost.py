@@ -90,7 +90,7 @@ def steps(problem: Problem, tiling: Tiling) -> int:
 @pytest.mark.parametrize(("machine", "kernel"), KERNELS)
 def test_a_step_costs_what_its_instructions_are_charged(machine: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step by itself: in a program, those that set a register to what it holds are left out."""
-    monkeypatch.setattr("toolchain.schedule.redundant_latches.repeatable", lambda _: frozenset[str]())
+    monkeypatch.setattr("toolchain.schedule.writer.repeatable", lambda _: frozenset[str]())
     rng = np.random.default_rng(1)
     for problem in problems(machine, kernel, 2):
         ranked = rank_tilings(problem, 2, 1 << 30)

@@ -17,7 +17,7 @@ from toolchain.report.studio.roofline import Roofline, roofline
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import summary_rows
 from toolchain.report.tables import counted, scaled
-from toolchain.report.timeline_page import script_data
+from toolchain.report.timeline_data import script_data
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built
 from toolchain.verify.verdict import Verified

@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.schedule.fusion.reach import Reach
-from toolchain.schedule.fusion.tile_group import TileGroup
+from toolchain.schedule.fusion.tile_group import Reach, TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
 from toolchain.schedule.tiling.step_cost import Floats, overlapped
 from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of

@@ -12,11 +12,10 @@ from toolchain.isa.semantics.partial import partial
 from toolchain.isa.semantics.traverse import addresses, expressions
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.schedule.kernels.affine import ONE, ZERO, minus, plus, times
-from toolchain.schedule.kernels.kernel import Dimension, Step, Tensor, Window
+from toolchain.schedule.kernels.kernel import Dimension, Issue, Items, Step, Tensor, Window, issues
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, mentioned
 from toolchain.schedule.kernels.kernel_parts import STEPS
-from toolchain.schedule.kernels.sequence import Issue, Items, issues
+from toolchain.schedule.kernels.looped_issue import ONE, ZERO, minus, plus, times
 from toolchain.schedule.kernels.sequence_file import unsaid
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, children, walk

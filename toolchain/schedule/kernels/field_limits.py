@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
+from toolchain.schedule.kernels.kernel import Formula, Issue, Item, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Span
 from toolchain.spec.model import Field, Machine

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toolchain.isa.columns import Value, evaluate_rows, plain
-from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
+from toolchain.schedule.kernels.kernel import Formula, Issue, Item, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Expr, Name

@@ -10,7 +10,7 @@ import numpy as np
 from toolchain.isa.assembly.form import Form, forms
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.frame import Frame, enter
-from toolchain.schedule.kernels.sequence import Formula, Issue, Items
+from toolchain.schedule.kernels.kernel import Formula, Issue, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Diagnostic, Source, Span, UserError, fail
 from toolchain.spec.model import Field, Machine

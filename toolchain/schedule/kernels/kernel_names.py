@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Place, Window, place_named
+from toolchain.schedule.kernels.kernel import Code, Constant, Dimension, Element, Formula, Issue, Items, Place, Window, place_named
 from toolchain.schedule.kernels.kernel_parts import with_words
-from toolchain.schedule.kernels.sequence import Code, Formula, Issue, Items
 from toolchain.schedule.sandbox.environment import template_names
 from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Const, Expr, Name, value_names

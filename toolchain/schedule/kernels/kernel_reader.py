@@ -21,10 +21,24 @@ from toolchain.schedule.kernels.defaults import (
     told_apart,
     with_views,
 )
-from toolchain.schedule.kernels.kernel import Constant, Dimension, Element, Kernel, Loading, Place, Require, Rows, Step, Tensor, Whole, Window
+from toolchain.schedule.kernels.kernel import (
+    Code,
+    Constant,
+    Dimension,
+    Element,
+    Kernel,
+    Loading,
+    Place,
+    Require,
+    Rows,
+    Step,
+    Tensor,
+    Whole,
+    Window,
+    issues,
+)
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, Seen, constants_in, mentioned, places_in
 from toolchain.schedule.kernels.kernel_parts import STEPS, Shared, checked, known_word, shaped, step_of_shape, timed, with_words
-from toolchain.schedule.kernels.sequence import Code, issues
 from toolchain.schedule.kernels.sequence_file import SequenceReader, formula_of
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Span, fail

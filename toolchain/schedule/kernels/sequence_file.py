@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from toolchain.isa.encode import matched_value
 from toolchain.isa.semantics.loops import LoopNest, loop_nest
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.schedule.kernels.kernel import Constant
+from toolchain.schedule.kernels.kernel import Constant, Formula, Issue, Item, Items
 from toolchain.schedule.kernels.kernel_names import NOWHERE, Scene
 from toolchain.schedule.kernels.kernel_parts import ShapeCall
 from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, names_in, solved
-from toolchain.schedule.kernels.sequence import Formula, Issue, Item, Items
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.evaluate import constant

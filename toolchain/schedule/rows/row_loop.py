@@ -11,10 +11,9 @@ from toolchain.operations.operation import PICTURE_AXES
 from toolchain.operations.reads import needed
 from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.kernel import Place, Step, Window
+from toolchain.schedule.kernels.kernel import Place, Step, Window, formulas
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW
 from toolchain.schedule.kernels.problem import Kept, Problem, loaded_names
-from toolchain.schedule.kernels.sequence import formulas
 from toolchain.schedule.kernels.sequence_file import formula_of
 from toolchain.schedule.placement.on_chip_allocation import Lines, Use
 from toolchain.spec.evaluate import constant

@@ -18,8 +18,7 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import pass_context
 
-from toolchain.schedule.sandbox.budget import begin, deeper, end, size_of, spend
-from toolchain.schedule.sandbox.filters import FILTERS, GLOBALS, TESTS, Formatter, apply, printed
+from toolchain.schedule.sandbox.filters import FILTERS, GLOBALS, TESTS, Formatter, apply, begin, deeper, end, printed, size_of, spend
 from toolchain.schedule.sandbox.syntax import checked_tree
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited

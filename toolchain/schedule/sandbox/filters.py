@@ -1,11 +1,17 @@
 """The operators, filters, tests and functions of templates: Jinja's own that are pure, each charged for its arguments and its result, which
-is checked before it is made."""
+is checked before it is made.
+
+Whatever a template makes is charged to a budget: turns of loops, calls, characters of texts, entries of lists, digits of numbers. The budget counts
+units, not seconds: a template that is refused is refused on every computer.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
 from functools import wraps
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from jinja2.exceptions import SecurityError
 from jinja2.filters import FILTERS as _FILTERS
@@ -14,7 +20,10 @@ from jinja2.sandbox import SandboxedFormatter
 from jinja2.tests import TESTS as _TESTS
 from jinja2.utils import Namespace
 
-from toolchain.schedule.sandbox.budget import is_sized, size_of, spend
+WORK = 10_000_000
+"""Units: some seconds, some hundred megabytes."""
+DEPTH = 40
+"""Calls inside each other."""
 
 Values = tuple[object, ...] | dict[str, object]
 BITS = 4096
@@ -31,6 +40,55 @@ PURE = (
 """Filters as they are: their results are no larger than their arguments."""
 
 Function = Callable[..., Any]
+
+
+@dataclass
+class Budget:
+    """The work that is left, and how many calls inside each other are under way."""
+
+    left: int = WORK
+    depth: int = 0
+
+
+_CURRENT: ContextVar[Budget] = ContextVar("budget")
+
+
+def begin() -> Token[Budget]:
+    """A new rendering's work; `end` takes the answer."""
+    return _CURRENT.set(Budget())
+
+
+def end(before: Token[Budget]) -> None:
+    """The rendering is over."""
+    _CURRENT.reset(before)
+
+
+def spend(units: int) -> None:
+    """Raises SecurityError where no work is left."""
+    current = _CURRENT.get()
+    current.left -= units
+    if current.left < 0:
+        raise SecurityError(f"it needs more than {WORK:,} units of work: turns of loops, calls, characters and entries that it makes")
+
+
+def deeper(calls: int) -> None:
+    """One call more that is under way, or one less (-1). Raises SecurityError for more than DEPTH inside each other."""
+    current = _CURRENT.get()
+    current.depth += calls
+    if current.depth > DEPTH:
+        raise SecurityError(f"it calls macros more than {DEPTH} deep")
+
+
+def size_of(value: object) -> int:
+    """Units that a value is worth."""
+    if isinstance(value, int):
+        return 1 + (value.bit_length() >> 6)
+    return 1 + len(value) if is_sized(value) else 1
+
+
+def is_sized(value: object) -> TypeGuard[str | list[object] | tuple[object, ...] | dict[object, object] | range]:
+    """Whether it is one of the kinds that hold several; templates have no others."""
+    return isinstance(value, str | list | tuple | dict | range)
 
 
 def printed(value: object) -> str:

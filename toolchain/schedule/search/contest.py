@@ -8,11 +8,11 @@ from math import inf
 
 import numpy as np
 
+from toolchain.schedule.bank_choice import Rivals, has_ports, renumbered
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.depth_first import busiest_unit
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.planner import Planner, Timed
-from toolchain.schedule.rivals import Rivals, has_ports, renumbered
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.spec.errors import UserError
 

@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.planner import Planner, bound_problem
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.search.precedence import operation_graph
+from toolchain.schedule.search.cover import operation_graph
 from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.schedule.unit_balance import branch_order
 from toolchain.spec.errors import fail

@@ -11,9 +11,8 @@ from functools import partial
 from types import MappingProxyType
 
 from toolchain.schedule.search.contest import Policy, Trial
-from toolchain.schedule.search.cover import Cover, Problem, optimal_cover, path_cover
+from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, given_order, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space
-from toolchain.schedule.search.precedence import breadth_order, contracted, given_order
 from toolchain.schedule.search.prices import Prices
 from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
 from toolchain.spec.search_policies import check_policy, foreign_policies

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from types import MappingProxyType
 
+from toolchain.schedule.bank_choice import has_ports
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.regions.region import Region, part_of_region
-from toolchain.schedule.rivals import has_ports
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.spec.errors import UserError, fail, nearest
 

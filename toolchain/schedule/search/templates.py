@@ -20,7 +20,7 @@ from toolchain.operations.library import Kinds, kinds_of
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.kernel_file import Stamps, kernel_path, kernel_source, stamps
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.search.precedence import is_convex, operation_graph
+from toolchain.schedule.search.cover import is_convex, operation_graph
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.evaluate import constant

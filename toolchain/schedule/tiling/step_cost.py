@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.frame import Frame, enter
-from toolchain.schedule.kernels.kernel import Loading, Step
+from toolchain.schedule.kernels.kernel import Issue, Items, Loading, Step
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.kernels.sequence import Issue, Items
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.evaluate import constant

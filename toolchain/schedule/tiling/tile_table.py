@@ -9,9 +9,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.schedule.kernels.kernel import Dimension, Kernel, KernelKey, Step
+from toolchain.schedule.kernels.kernel import Dimension, Items, Kernel, KernelKey, Step, formulas
 from toolchain.schedule.kernels.problem import Problem, largest_window
-from toolchain.schedule.kernels.sequence import Items, formulas
 from toolchain.schedule.tiling.step_cost import Floats, step_cycles, step_instructions, tile_frame
 from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
 from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of

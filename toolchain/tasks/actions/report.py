@@ -107,8 +107,7 @@ def _tiled(built: Built) -> list[str]:
 
 def _timelines(job: Job, built: Built) -> Iterator[Path]:
     """REGION.trace.json for Perfetto and chrome://tracing; with `html=yes` REGION.timeline.html for any browser."""
-    from toolchain.report.timeline_data import region_legend
-    from toolchain.report.timeline_page import write_timeline_page
+    from toolchain.report.timeline_data import region_legend, write_timeline_page
     from toolchain.timing.trace import write_trace
     from toolchain.verify.built import program_of_build
 
