@@ -25,7 +25,7 @@ FIRST = 4
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Prints what it is, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
+    """Prints its manifest, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
     from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, trusted_bundle
     from toolchain.runtime.signature import trusted_keys
 
@@ -80,7 +80,7 @@ def _shape(entry: "Interface") -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs samples of a file and prints what came out, or writes it.
+    """Runs samples of a file and prints the results, or writes them.
 
     Raises UserError E0001, E0808 for the file, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
     import numpy as np

@@ -28,7 +28,7 @@ MOST_BYTES = 16 * MAX_BYTES
 MOST = 8
 """Sides that a table has room for."""
 RESULTS = ("report/report.json", "summary/summary.json")
-"""Files of a build's folder that say what it costs; the one that was written last counts."""
+"""Files of a build's folder that state its costs; the one that was written last counts."""
 _PERCENT = re.compile(r"([0-9]{1,6}(\.[0-9]{1,6})?) ?%?\Z")
 _SCHEDULE = re.compile(r"^schedule\s*:", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""`tilewright cosim`: a bundle's programs for a test bench of hardware, and what hardware left against the emulator."""
+"""`tilewright cosim`: a bundle's programs for a test bench of hardware, and the memory that hardware left against the emulator's."""
 
 import argparse
 from pathlib import Path

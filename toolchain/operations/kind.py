@@ -89,7 +89,7 @@ class Meaning:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Whole numbers that a machine's unit computes itself, in place of what the meaning says in floating point.
+    """Whole numbers that a machine's unit computes itself, in place of the meaning in floating point.
 
     constants: whole numbers that follow from the scales of the operands, `scale_x`. step: the value of 1 in the exact result. requires: conditions
     on the constants. stages: the computation on stored integers less their zeros, up to the ending.

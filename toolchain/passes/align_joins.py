@@ -1,4 +1,4 @@
-"""Parts of a join begin at whole blocks of channels: filters of zeros fill up what stands before them, and weights of zero read it.
+"""Parts of a join begin at whole blocks of channels: filters of zeros fill up the channels before them, and weights of zero read it.
 
 A machine stores channels in blocks, so a tensor can stand inside another only from a block's beginning on. A part whose channels fill no whole blocks
 gets more of them, which cost the machine nothing: it computes the whole block anyway. Readers take them in with weights of zero.
@@ -196,7 +196,7 @@ class _Aligner:
         return places[value] if value is not None and value in places else np.arange(_channels(value))
 
     def _rewrite(self, node: ir.Node, places: Mapping[ir.Value, Ints]) -> None:
-        """Constants with zeros at the gaps of what a call reads and makes, and the shape of its result."""
+        """Constants with zeros at the gaps of a call's operands and result, and the shape of its result."""
         call, result = self._call(node), node.outputs[0] if node.outputs else None
         if call is None or result is None:
             return

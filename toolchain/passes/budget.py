@@ -157,7 +157,7 @@ def _price(group: Sequence[ir.Node], integer: ir.Model, tariff: Tariff | None) -
 
 @dataclass(frozen=True)
 class _Board:
-    """A network with switches, opened. plain: by sample, what a run with all of them off leaves."""
+    """A network with switches, opened. plain: by sample, the outputs of a run with all of them off."""
 
     relay: Relay
     judge: Judge

@@ -104,7 +104,7 @@ def words_text(data: bytes, word_bytes: int) -> bytes:
 
 
 def read_words(source: Source, size: int) -> Bytes:
-    """uint8 [size] of a text as `$writememh` writes it: words in hexadecimal, comments, and `@ADDRESS` in words. What it leaves out is zero.
+    """uint8 [size] of a text as `$writememh` writes it: words in hexadecimal, comments, and `@ADDRESS` in words. Words that it leaves out are zero.
 
     Raises UserError E1119 for a word that is none, another width than the first word's, and one past the end.
     """

@@ -23,7 +23,7 @@ MAGIC = b"\x7fELF"
 FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-Wl,--build-id=none")
 MANIFEST = "manifest.json"
 CODE, PARAMETERS = ".tilewright.code.", ".tilewright.parameters."
-"""What the names of a region's sections begin with."""
+"""Prefixes of the names of a region's sections."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _Port:
 
 @dataclass(frozen=True)
 class CLibrary:
-    """name: what the functions' names begin with. files: by name, `NAME.h` and `NAME.c` among them."""
+    """name: the prefix of the functions' names. files: by name, `NAME.h` and `NAME.c` among them."""
 
     name: str
     files: Mapping[str, bytes]

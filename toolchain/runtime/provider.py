@@ -151,7 +151,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class Provider:
-    """name: what ONNX Runtime calls it. files: by name; sources: those to compile, with the one of the regions first."""
+    """name: its name in ONNX Runtime. files: by name; sources: those to compile, with the one of the regions first."""
 
     name: str
     files: Mapping[str, bytes]

@@ -1,8 +1,8 @@
 """Checks of a kernel among other operations against the operations' meaning: in groups that pass tiles, between two others of one program, and
 groups of a region's operations one by one.
 
-A kernel by itself starts with registers that no instruction has latched, reads what the host wrote and stores what the host reads. Between others it
-finds what the one before it latched, and tensors that never leave the chip.
+A kernel by itself starts with registers that no instruction has latched, reads tensors that the host wrote and stores those that it reads. Between
+others it finds the registers that the one before it latched, and tensors that never leave the chip.
 
 Xing et al. (2019), section 3, check every fused operation before the network; here the emulator does, on whole tensors.
 """
@@ -201,7 +201,7 @@ def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, sc
 
 
 def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
-    """How many programs were run; 0 where no other operation makes what it reads or reads what it makes, or no tiles of all fit.
+    """How many programs were run; 0 where no other operation makes its operand or reads its result, or no tiles of all fit.
 
     Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
     kernels = {name: kernel for name, kernel in load_kernels(problem.machine).items() if not kernel.passed} | {problem.kernel.name: problem.kernel}

@@ -71,7 +71,7 @@ def is_nan(x: Value, kind: FloatType) -> Value:
 
 
 def odd(numbers: Value, error: Value) -> Value:
-    """float64 sums, and the signs of what rounding lost, as the neighbour with an odd last bit: rounding once more to fewer bits is then exact."""
+    """float64 sums, and the signs of their rounding errors, as the neighbour with an odd last bit: rounding once more to fewer bits is then exact."""
     words = np.asarray(numbers, np.float64).view(np.int64)
     step = where((error > 0) == (numbers > 0), 1, -1)
     inexact = (error != 0) & np.isfinite(error) & (words & 1 == 0)

@@ -63,7 +63,7 @@ def _plain(access: ir.Access, lane: str) -> bool:
 
 
 def sum_of_products(cuts: tuple[Cut, Cut], lane: str, otherwise: Value) -> Value:
-    """otherwise: the same sum lane by lane, which also tells what is outside an element."""
+    """otherwise: the same sum lane by lane, which also tells values outside an element."""
     one, other = cuts
 
     def total(frame: Frame) -> int:

@@ -87,7 +87,7 @@ class Region:
 def part_of_region(region: Region, members: Collection[int]) -> Region:
     """members: operations by index. Their operands from elsewhere are inputs; results that others read, or the host, are outputs.
 
-    A part of a concatenation stands alone unless an operation of the members reads what another one makes of it.
+    A part of a concatenation stands alone unless an operation of the members reads a result that another one makes of it.
     """
     chosen = [region.operations[index] for index in sorted(members)]
     inside = {id(bound) for bound in chosen}
