@@ -22,9 +22,8 @@ from toolchain.schedule.dram_allocation import ALIGN
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.graph_offload import FLOAT_BYTES, first_unmet, rule_numbers
 from toolchain.schedule.kernels.kernel import Call, Tensor
-from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, load_operator_calls
+from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, float_attribute, float_names, load_operator_calls
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.operator_numbers import float_attribute, float_names
 from toolchain.schedule.placement.dram_buffers import Need, share_room
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import fail

@@ -8,8 +8,8 @@ from toolchain.isa.footprint.loop_nest import missing_steps
 from toolchain.isa.footprint.walk import Guard, Occurrence, occurrences
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics, read_semantics
-from toolchain.isa.semantics.partial import partial
 from toolchain.isa.semantics.ranges import analyse
+from toolchain.isa.semantics.traverse import partial
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.expr import Name, walk
 from toolchain.spec.load import load_machine

@@ -13,8 +13,7 @@ from toolchain.graph.rewrite import captured, known_shape
 from toolchain.graph.work import host_work, node_macs
 from toolchain.passes.context import Device, NodeCost, Price, Tariff
 from toolchain.schedule.kernels.kernel import Require
-from toolchain.schedule.kernels.operator_calls import load_operator_calls
-from toolchain.schedule.operator_numbers import STANDARD, Array, known_inputs, number_names, operator_numbers
+from toolchain.schedule.kernels.operator_calls import STANDARD, Array, known_inputs, load_operator_calls, number_names, operator_numbers
 from toolchain.spec.context import Scope, problems
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.evaluate import constant

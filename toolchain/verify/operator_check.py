@@ -24,8 +24,7 @@ from toolchain.runtime.device import ByteRange
 from toolchain.runtime.open_region import compile_c
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.graph_offload import GraphRules
-from toolchain.schedule.kernels.operator_calls import load_operator_calls
-from toolchain.schedule.operator_numbers import STANDARD
+from toolchain.schedule.kernels.operator_calls import STANDARD, load_operator_calls
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import described, fail
 from toolchain.spec.model import Machine

@@ -1,5 +1,7 @@
 """Derived cycles are those of the emitted program: of each step of each tile, to the cycle. The estimate of units side by side lies between
-the busiest of them and all of them in turn."""
+the busiest of them and all of them in turn.
+
+Fields that depend on an operation alone are looked at once; no tile that a field does not hold is let through for that."""
 
 import math
 from collections import Counter
@@ -10,16 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.operations import made
 from tests.operations.made import load_machine
 from tests.slower import slower
 from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
 from toolchain.operations.library import kinds_of
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_operation import CompiledOperation, emit_alone, pack_tensors
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.field_limits import faults
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling import step_cost
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import items_cycles, loading_cycles, overlapped, step_instructions
+from toolchain.schedule.tiling.tile_table import even_sizes, tile_names
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings, tile_fits
 from toolchain.schedule.writer import part_of, step_frame
 from toolchain.timing.cost import instruction_costs
@@ -31,6 +39,13 @@ MOST = 40
 KERNELS = [(name, kernel.name) for name, machine in MACHINES.items() for kernel in load_kernels(machine).values() if not kernel.passed]
 
 CYCLES = st.lists(st.integers(0, 1 << 40).map(float), min_size=1, max_size=5)
+
+WEIGHT, BIAS = np.ones((2048, 1024, 3, 3), np.int8), np.zeros(2048, np.int32)
+OPERATIONS = [
+    made.conv2d("c", (1, 1024, 230, 300), WEIGHT, BIAS, pads=(1, 1, 1, 1), shift=3),
+    made.conv2d("c", (1, 1024, 300, 200), WEIGHT, BIAS, strides=(2, 2), shift=3),
+    made.add("a", (1, 2048, 300, 400), 2, 1, made.Requantise(4)),
+]
 
 
 def problems(machine: str, kernel: str, count: int) -> list[Problem]:
@@ -123,3 +138,19 @@ def test_units_hide_behind_the_busiest_one(busy: list[float], ends: float) -> No
 def test_tiles_at_once_and_one_by_one_cost_the_same(busy: list[float]) -> None:
     columns = [np.full(3, cycles) for cycles in busy]
     np.testing.assert_array_equal(overlapped(columns, np.zeros(3)), np.full(3, overlapped(busy, 0.0)))
+
+
+@pytest.mark.parametrize("name", ["vta", "dpuv3", "dnnvm"])
+@pytest.mark.parametrize("operation", OPERATIONS, ids=["conv", "stride", "add"])
+def test_the_same_tiles_are_refused_as_if_all_fields_were_looked_at(name: str, operation: Operation) -> None:
+    machine = load_machine(name)
+    problem = choose_kernel(machine, load_kernels(machine), operation, ("x", "z"))
+    grid = np.meshgrid(*(np.array(even_sizes(problem.extents[d.name]), np.int64) for d in problem.kernel.tile))
+    names = tile_names(problem, {d.name: part.ravel() for d, part in zip(problem.kernel.tile, grid, strict=True)})
+    known = step_cost._known(problem, names)  # pyright: ignore[reportPrivateUsage]
+    steps = [step.code for step in problem.steps if not isinstance(step.code, str)]
+    rows, everything = np.arange(known.frame.count), replace(known, settled=frozenset())
+    wanted, found = ({int(row) for code in steps for fault in faults(machine, code, how, rows) for row in fault.rows} for how in (everything, known))
+    assert known.settled
+    assert found == wanted
+    assert 0 < len(wanted) < len(rows) or name == "dnnvm"

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Scope
-from toolchain.isa.semantics.partial import fold
+from toolchain.isa.semantics.traverse import fold
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr

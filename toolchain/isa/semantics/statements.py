@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.access import Scope, copied_value, lane_value, make_access, view_of
 from toolchain.isa.semantics.expressions import MAX_CALLS, Expressions
-from toolchain.isa.semantics.partial import fold_condition
 from toolchain.isa.semantics.text import Library, Locator, Procedure
-from toolchain.isa.semantics.traverse import nodes
+from toolchain.isa.semantics.traverse import fold_condition, nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr

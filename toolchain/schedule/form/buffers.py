@@ -9,7 +9,7 @@ from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.placement.dram_buffers import Need, Storage, lasting
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots, room_of_copy
-from toolchain.schedule.rows.row_load import ring_name
+from toolchain.schedule.rows.row_loop import ring_name
 from toolchain.spec.errors import Diagnostic, UserError, nearest
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.yaml_nodes import Path

@@ -12,8 +12,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors, made_over, ring_buffers
-from toolchain.schedule.rows.row_load import Loadable, find_loadable
-from toolchain.schedule.rows.row_loop import RowLoop, row_dimension, row_step
+from toolchain.schedule.rows.row_loop import Loadable, RowLoop, find_loadable, row_dimension, row_step
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.yaml_nodes import Path

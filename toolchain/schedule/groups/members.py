@@ -19,8 +19,7 @@ from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
-from toolchain.schedule.rows.row_load import Loadable, find_loadable
-from toolchain.schedule.rows.row_loop import HEIGHT, RowLoop, row_dimension
+from toolchain.schedule.rows.row_loop import HEIGHT, Loadable, RowLoop, find_loadable, row_dimension
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tile_table import size_limits
 from toolchain.schedule.tiling.tiles import Tiling

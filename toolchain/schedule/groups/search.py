@@ -17,8 +17,7 @@ from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, group_numbers, grouped, in_dram
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
 from toolchain.schedule.rows.row_group import RowGroup
-from toolchain.schedule.rows.row_load import Loadable, RowLoad
-from toolchain.schedule.rows.row_loop import row_names
+from toolchain.schedule.rows.row_loop import Loadable, RowLoad, row_names
 from toolchain.schedule.tiling.step_cost import overlapped, step_cycles, tile_frame
 from toolchain.schedule.tiling.tiles import Tiling
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.partial import partial
-from toolchain.isa.semantics.traverse import addresses, expressions
+from toolchain.isa.semantics.traverse import addresses, expressions, partial
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.schedule.kernels.kernel import Dimension, Issue, Items, Step, Tensor, Window, issues

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics.loops import LoopNest
-from toolchain.isa.semantics.partial import fold
+from toolchain.isa.semantics.traverse import fold
 from toolchain.schedule.kernels.kernel import Constant
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Name, Unary, rewrite, value_names, walk

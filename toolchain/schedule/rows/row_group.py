@@ -14,8 +14,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.rows.row_load import Loadable, RowLoad
-from toolchain.schedule.rows.row_loop import RowLoop
+from toolchain.schedule.rows.row_loop import Loadable, RowLoad, RowLoop
 from toolchain.spec.arrays import Ints
 
 

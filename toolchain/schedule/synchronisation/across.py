@@ -21,10 +21,9 @@ from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import sync_encoding
 from toolchain.schedule.synchronisation.capacity import fit_counters
-from toolchain.schedule.synchronisation.event_lines import is_hollow, signals, table_of
 from toolchain.schedule.synchronisation.events import EventPool, Events, find_events
 from toolchain.schedule.synchronisation.plan import ADDED, Link, Meeting, Plan, ending_kind
-from toolchain.schedule.synchronisation.rewrite import Table, without_tokens, write
+from toolchain.schedule.synchronisation.rewrite import Table, is_hollow, signals, table_of, without_tokens, write
 from toolchain.schedule.synchronisation.synchronise import Synchronised, end_needs, synchronise
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.spec.model import Machine

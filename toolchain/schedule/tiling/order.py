@@ -12,8 +12,7 @@ from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.row_group import Turn
-from toolchain.schedule.rows.row_load import RowLoad
-from toolchain.schedule.rows.row_loop import ring_names, row_dimension, row_names, whole_tile
+from toolchain.schedule.rows.row_loop import RowLoad, ring_names, row_dimension, row_names, whole_tile
 from toolchain.schedule.tiling.slots import Ring, Tiles
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import fail

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from toolchain.schedule.kernels.kernel import Dimension, Items, Kernel, KernelKey, Step, formulas
 from toolchain.schedule.kernels.problem import Problem, largest_window
-from toolchain.schedule.tiling.step_cost import Floats, step_cycles, step_instructions, tile_frame
-from toolchain.schedule.tiling.tile_limits import fitting, tile_faults
+from toolchain.schedule.tiling.step_cost import Floats, fitting, step_cycles, step_instructions, tile_faults, tile_frame
 from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
 from toolchain.spec.evaluate import align, constant
 from toolchain.spec.expr import Expr, Name, walk

@@ -13,8 +13,7 @@ from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.step_cost import Floats, loading_cycles, overlapped, step_transfers, tile_frame
-from toolchain.schedule.tiling.tile_limits import tile_faults
+from toolchain.schedule.tiling.step_cost import Floats, loading_cycles, overlapped, step_transfers, tile_faults, tile_frame
 from toolchain.schedule.tiling.tile_table import StepCosts, grid_of, legal_tiles, rooms_of, step_costs, tile_names, tile_table, trips_of
 from toolchain.spec.arrays import Ints, rows_of
 from toolchain.spec.errors import Diagnostic, UserError
