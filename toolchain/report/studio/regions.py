@@ -80,7 +80,7 @@ def _hex(region: StudioRegion) -> list[str]:
     program = region.timeline.program
     sizes = [instruction.bytes for instruction in program.machine.instructions]
     rows = zip(program.stream.tolist(), program.offset.tolist(), program.kind.tolist(), strict=True)
-    found = [program.streams[stream][offset : offset + sizes[kind]].hex() for stream, offset, kind in rows]
+    found: list[str] = [program.streams[stream][offset : offset + sizes[kind]].hex() for stream, offset, kind in rows]
     return found + [found[index] for index in (region.lanes.index.tolist() if region.lanes else ())]
 
 
