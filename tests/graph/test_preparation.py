@@ -1,13 +1,15 @@
-"""Raw numbers to inputs: normalised channel by channel, in the input's own order."""
+"""Raw numbers to inputs: normalised channel by channel, in the input's own order. Pixels as a network's input."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.graph.preparation import Preparation, channels_last, prepare, raw_channels_last, raw_shape
+from toolchain.graph.preparation import Preparation, channels_last, picture_size, pixels_as_input, prepare, raw_channels_last, raw_shape, resized
 
 MEAN, STD = (0.5, 0.25, 0.0), (0.5, 2.0, 1.0)
+
+PICTURE = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
 
 
 @pytest.mark.parametrize(("shape", "last"), [((1, 3, 8, 9), False), ((1, 8, 9, 3), True), ((1, 3, 3, 3), False), ((1, 8, 9), False), ((), False)])
@@ -37,3 +39,22 @@ def test_nothing_said_is_nothing_done() -> None:
 
 def test_what_is_no_picture_has_one_mean() -> None:
     assert prepare(np.full((2, 1, 7), 3, np.float32), (1, 7), Preparation(mean=(1.0,), std=(4.0,))).tolist() == [[[0.5] * 7]] * 2
+
+
+def test_channels_are_told_by_their_number_pictures() -> None:
+    assert picture_size((1, 3, 6, 8)) == picture_size((1, 6, 8, 3)) == (6, 8, 3)
+
+
+def test_another_size_is_stretched_before_it_is_normalised() -> None:
+    found = pixels_as_input(np.full((9, 5, 1), 7, np.float32), (1, 1, 4, 20), "float32", Preparation(mean=(3.0,), std=(2.0,)))
+    assert found.shape == (1, 1, 4, 20)
+    assert np.allclose(found, 2)
+
+
+def test_resizing_by_whole_factors_takes_means() -> None:
+    found = resized(PICTURE.astype(np.float32), 6, 8)
+    assert np.array_equal(found, PICTURE)
+    flat = np.full((9, 5, 1), 7, np.float32)
+    assert np.allclose(resized(flat, 4, 20), 7)
+    ramp = np.repeat(np.arange(64, dtype=np.float32)[None, :, None], 8, axis=0)
+    assert np.allclose(resized(ramp, 8, 16)[:, 1:-1, 0], np.arange(64).reshape(16, 4).mean(1)[1:-1], atol=1e-3)

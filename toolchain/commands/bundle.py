@@ -34,7 +34,7 @@ def show(arguments: argparse.Namespace) -> None:
     for name, text in _facts(bundle, machines, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
     if arguments.operations:
-        from toolchain.report.bundle_operations import bundle_operations
+        from toolchain.report.bundle_programs import bundle_operations
 
         with sign("timing"):
             table = bundle_operations(bundle, machines, arguments.bundle, sys.stdout.isatty(), shutil.get_terminal_size().columns)
@@ -117,7 +117,7 @@ def _inputs(path: Path, executor: "Executor") -> "dict[str, Array]":
 def disassemble(arguments: argparse.Namespace) -> None:
     """Prints the assembly of a region, or writes it. Raises UserError E0001, E11xx for the bundle, E0003 for a region without instructions."""
     from toolchain.isa.assembly.disassembler import disassemble as text_of
-    from toolchain.report.profile.program import timed_regions
+    from toolchain.report.bundle_programs import timed_regions
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.open_region import region_image
 

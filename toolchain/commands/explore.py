@@ -11,8 +11,8 @@ from toolchain.spec.errors import UserError, fail, one_line
 from toolchain.spec.files import is_file
 
 if TYPE_CHECKING:
+    from toolchain.explore.results import Result
     from toolchain.explore.study import Study
-    from toolchain.explore.text import Result
     from toolchain.spec.model import Machine
 
 PAGE, SHEET, DATA = "front.html", "points.csv", "points.json"
@@ -22,8 +22,8 @@ PAGE, SHEET, DATA = "front.html", "points.csv", "points.json"
 def explore(arguments: argparse.Namespace) -> None:
     """Measures, then prints the front. Raises UserError E0001, E01xx, E0002, E1501, E1502, E1503."""
     from toolchain.commands.machine import sign
+    from toolchain.explore.results import Result, better_text, result_text
     from toolchain.explore.session import explore as measure_all
-    from toolchain.explore.text import Result, better_text, result_text
     from toolchain.tasks.machines import folder_name
     from toolchain.tasks.plan import ROOT
 
@@ -94,8 +94,7 @@ def _words(text: str) -> tuple[str, ...]:
 def _write(result: "Result", folder: Path, root: Path) -> None:
     import json
 
-    from toolchain.explore.page import study_page
-    from toolchain.explore.text import result_data, result_sheet
+    from toolchain.explore.results import result_data, result_sheet, study_page
     from toolchain.spec.files import write_atomic
 
     write_atomic(folder / SHEET, result_sheet(result).encode())

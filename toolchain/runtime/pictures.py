@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from toolchain.graph.pictures import picture_size, pixels_as_input
+from toolchain.graph.preparation import picture_size, pixels_as_input
 from toolchain.runtime.contents import Interface
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
-from toolchain.report.profile.program import ModelledRegion
+from toolchain.report.bundle_programs import ModelledRegion
 from toolchain.report.profile.read import Event, Profile
 from toolchain.report.timeline_data import Overlay
 from toolchain.spec.errors import fail, nearest

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolchain.graph.regions import region_calls
+from toolchain.report.bundle_programs import ModelledRegion
 from toolchain.report.profile.beside import Beside, beside, measured_spans, overlay
-from toolchain.report.profile.program import ModelledRegion
 from toolchain.report.profile.read import Profile
 from toolchain.report.studio.memory_map import map_data, memory_maps
 from toolchain.report.timeline_data import Overlay, page_data, region_legend

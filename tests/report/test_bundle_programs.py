@@ -1,4 +1,6 @@
-"""A region out of a bundle alone."""
+"""A region out of a bundle alone. The operations of a bundle's programs, of the bundle alone."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +8,7 @@ import pytest
 from tests.operations.made import load_machine
 from tests.report.profile.measured import region
 from tests.runtime import small
-from toolchain.report.profile.program import modelled_region, timed_regions
+from toolchain.report.bundle_programs import HEAD, bundle_operations, modelled_region, timed_regions
 from toolchain.runtime.contents import Bundle
 from toolchain.spec.errors import UserError
 
@@ -40,3 +42,22 @@ def test_a_schedule_that_numbers_no_operations_is_refused() -> None:
     members = bundle.members | {first.schedule: bundle.members[first.schedule].replace(b"operation: 1", b"operation: 900000000")}
     with pytest.raises(UserError, match="E1110 the schedule of 'region0' does not number its operations from 0 on"):
         modelled_region(Bundle(bundle.manifest, members), first, load_machine("vta"), "small.bundle")
+
+
+def test_lines_are_in_the_order_in_which_operations_start_and_count_all_instructions() -> None:
+    bundle, machines = small.bundle(), {"vta": load_machine("vta")}
+    lines = bundle_operations(bundle, machines, "small.bundle").splitlines()
+    assert lines[0].split() == " ".join(HEAD).split()
+    rows = [line.split() for line in lines[1:]]
+    starts = [float(row[4].replace(",", "")) for row in rows if row[0] == "region0"]
+    assert starts == sorted(starts)
+    owner = region().owner
+    assert {row[1]: int(row[3]) for row in rows if row[0] == "region0"} == {
+        name: int((owner == number).sum()) for number, name in enumerate(region().operations)
+    }
+
+
+def test_a_bundle_without_programs_says_so() -> None:
+    bundle = small.bundle()
+    hosts = replace(bundle, manifest=replace(bundle.manifest, regions=()))
+    assert bundle_operations(hosts, {"vta": load_machine("vta")}, "small.bundle") == "no programs of instructions\n"

@@ -1,13 +1,15 @@
-"""A study in words, as a sheet and as data."""
+"""A study in words, as a sheet and as data. The page of a study."""
 
 import csv
 import io
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 from tests.explore.studies import STUDY, found
 from toolchain.explore.measure import Outcome
-from toolchain.explore.text import Result, better_text, reasons_for, result_data, result_sheet, result_text
+from toolchain.explore.results import Result, better_text, reasons_for, result_data, result_sheet, result_text, study_page
 
 RESULT = Result(STUDY, found())
 TEXT = """\
@@ -60,3 +62,20 @@ def test_the_data_is_json() -> None:
     assert data["points"][0]["values"] == {"SIZE": "1", "BUS": "8"}
     assert data["steps"][0]["pairs"] == 1
     assert sum(point["front"] for point in data["points"]) == 4
+
+
+def test_points_have_parameters_on_hover_and_a_link_to_their_report() -> None:
+    page = study_page(Result(STUDY, found()), Path("/w/build/explore/vta"), Path("/w/build"))
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    assert len(re.findall("<circle ", page)) == 5
+    assert "<title>SIZE=4 BUS=16: ms 0.125 ms, area 20 mm2</title>" in page
+    assert '<a href="../../vta+SIZE-4+BUS-16/digits/summary.txt"><circle' in page
+    assert page.count('class="front shipped"') == 1
+    assert "E0106 too small" in page
+    assert not re.search(r"https?://|<script src|<link", page)
+
+
+def test_a_study_without_any_result_is_a_page_too() -> None:
+    page = study_page(Result(STUDY, {}), Path("/w/s"), Path("/w"))
+    assert "<svg" not in page

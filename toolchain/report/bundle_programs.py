@@ -1,19 +1,22 @@
-"""A region's program out of a bundle alone, timed by the model, with the names of its operations."""
+"""The programs of a bundle alone: timed by the model, with the names of their operations and the table of when each runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from toolchain.codegen.binary import read_origins
 from toolchain.isa.program import Ints
+from toolchain.report.tables import table_text
 from toolchain.report.timeline_data import Legend, Node
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.open_region import region_image
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, one_line
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_state
 from toolchain.verify.built import bundled_schedule
+
+HEAD = ("region", "operation", "kernel", "instructions", "first cycle", "last cycle", "busiest unit", "its cycles")
 
 
 @dataclass(frozen=True)
@@ -54,3 +57,24 @@ def modelled_region(bundle: Bundle, region: RegionProgram, machine: Machine, pla
     labels = [f"{names[operation]} {steps[step]}" if operation >= 0 and step >= 0 else "" for operation, step in pairs]
     nodes = tuple(Node(name, entries[number].kernel, ()) for number, name in enumerate(names))
     return ModelledRegion(region.name, timeline, names, origins.operation, Legend(nodes, origins.operation.tolist(), labels))
+
+
+def bundle_operations(bundle: Bundle, machines: Mapping[str, Machine], place: str, terminal: bool = False, width: int = 120) -> str:
+    """A line for each operation of each program, in the order in which they start; ends in one line feed. Raises as `modelled_region`."""
+    regions = timed_regions(bundle, machines).values()
+    timed = [modelled_region(bundle, region, machines[region.target], place) for region in regions]
+    rows = [row for region in timed for row in _rows(region)]
+    return table_text(list(HEAD), rows, (0, 1, 2, 6), terminal, width) if rows else "no programs of instructions\n"
+
+
+def _rows(region: ModelledRegion) -> Iterator[list[str]]:
+    program, result = region.timeline.program, region.timeline.result
+    mine = {number: np.flatnonzero(region.owner == number) for number in range(len(region.operations))}
+    there = {number: index for number, index in mine.items() if len(index)}
+    for number, index in sorted(there.items(), key=lambda each: float(result.start[each[1]].min())):
+        busy = np.bincount(program.unit[index], (result.end - result.start)[index])
+        unit = int(busy.argmax())
+        yield [
+            region.name, one_line(region.operations[number]), region.legend.nodes[number].kind, f"{len(index):,}",
+            f"{result.start[index].min():,.0f}", f"{result.end[index].max():,.0f}", program.machine.units[unit].name, f"{busy[unit]:,.0f}",
+        ]  # fmt: skip
