@@ -34,8 +34,14 @@ def test_the_first_example_is_a_network() -> None:
     assert {"features.0/conv", "features.0/conv2", "features.0/conv.norm", "features.0/conv.relu"} <= {layer.name for layer in origin.network.layers}
 
 
+def test_the_encoder_is_that_of_the_models() -> None:
+    (encoder,) = (text for text in YAML if text.startswith("blocks:\n  encoder:"))
+    assert encoder in (ROOT / "models" / "bert_128.yaml").read_text()
+
+
 def test_the_pointer_is_legal() -> None:
-    validate(parse_yaml(Source("mine.yaml", YAML[1])), MODEL_SCHEMA)
+    (pointer,) = (text for text in YAML if "onnx: mine.onnx" in text)
+    validate(parse_yaml(Source("mine.yaml", pointer)), MODEL_SCHEMA)
 
 
 def test_the_python_lines_run(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from toolchain.spec.yaml_nodes import parse_yaml
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.stage import STAGES, Stage, Step
 
-NAMES_ALONE = {"name", "config", "summary", "sources", "models", "configs", "settable", "choices", "path"}
-"""Of a machine: its names and notes, which folders and messages show, and what is in the parameters' values already."""
+NAMES_ALONE = {"name", "config", "summary", "sources", "models", "configs", "settable", "choices", "path", "without"}
+"""Of a machine: its names and notes, which folders and messages show, what is in the parameters' values already, and kernels that are left out, which
+a step has as a part of its own."""
 NOTES = {"assumptions", "parameters", "assumed_params"}
 
 
@@ -39,6 +40,12 @@ def test_no_part_of_a_machine_is_left_out_of_its_hashes(field: str) -> None:
             assert notes_hash(changed) != notes_hash(machine)
             assert field in NOTES or section_hashes(changed, ordered=True) != section_hashes(machine, ordered=True)
     assert tried
+
+
+def test_kernels_that_are_left_out_are_a_part(tmp_path: Path) -> None:
+    whole, less = (make_plan({"target": "vta", "model": "digits"} | more, tmp_path).steps[0] for more in ({}, {"without": "add_both"}))
+    assert {name for name in whole if whole[name].parts() != less[name].parts()} >= {"graph", "schedule", "bundle"}
+    assert whole["onnx"].parts() == less["onnx"].parts()
 
 
 def _other(value: Any, donor: Any) -> Any:

@@ -34,12 +34,12 @@ timing:
 """
 
 
-def small() -> Timeline:
+def random_timeline() -> Timeline:
     return timed(random_program(load_machine("vta"), 1, 60, chained=1.0))
 
 
 def test_lives_do_not_meet_and_stay_in_their_memory() -> None:
-    found = list(lives_of(small()))
+    found = list(lives_of(random_timeline()))
     assert found
     for _, lives in found:
         assert (lives.begin < lives.stop).all()
@@ -51,7 +51,7 @@ def test_lives_do_not_meet_and_stay_in_their_memory() -> None:
 
 
 def test_a_life_begins_with_its_writer() -> None:
-    timeline = small()
+    timeline = random_timeline()
     for _, lives in lives_of(timeline):
         known = lives.writer >= 0
         assert (timeline.result.start[lives.writer[known]] == lives.begin[known]).all()
@@ -59,7 +59,7 @@ def test_a_life_begins_with_its_writer() -> None:
 
 
 def test_bytes_alive_are_the_occupancy() -> None:
-    timeline = small()
+    timeline = random_timeline()
     for (_, lives), found in zip(lives_of(timeline), occupancy(timeline), strict=True):
         for at, size in zip(found.cycles, found.bytes, strict=True):
             alive = (lives.begin <= at) & (at < lives.stop)
@@ -77,7 +77,7 @@ def events(timeline: Timeline) -> list[dict[str, Any]]:
     return json.loads(file.getvalue())["traceEvents"]
 
 
-def small_timeline() -> Timeline:
+def small() -> Timeline:
     machine = token_machine({"ab": ", depth: 1"}, timing=SHARED)
     rows = [
         {"unit": 0, "work": 4, "posts": mask("ab")},
@@ -93,13 +93,13 @@ def small_timeline() -> Timeline:
 
 def test_the_text_of_a_small_trace(golden: Callable[[str, str], None]) -> None:
     file = io.StringIO()
-    write_events(small_timeline(), file)
+    write_events(small(), file)
     golden("timing/small.trace.json", file.getvalue())
 
 
 def test_every_instruction_tells_its_layer_whatever_it_is_called() -> None:
     file, names = io.StringIO(), ["", 'a"\\</script>', "stage/conv1"] * 3
-    timeline = small_timeline()
+    timeline = small()
     write_events(timeline, file, names[: len(timeline.program)])
     spans = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X" and event.get("cat") != "idle"]
     kinds = [timeline.program.machine.instructions[int(kind)].name for kind in timeline.program.kind]

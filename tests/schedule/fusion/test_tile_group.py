@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.fusion.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
@@ -18,7 +18,7 @@ from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_gro
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.region import Region, Slice
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -94,11 +94,24 @@ def test_several_images_in_a_row_of_lanes() -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(3, 9))
+@example(seed=574638113, steps=4)  # an addition of a tensor that its group makes and of a view of it
 def test_any_region_is_exact_and_free_of_races(seed: int, steps: int) -> None:
     builder = Builder(np.random.default_rng(seed), {"conv2d", "depthwise", "add", "max_pool"})
     region = builder.region(steps)
     if region.operations:
         assert proven(built(region, scheduled(region)), VTA)
+
+
+def test_a_tensor_that_a_group_makes_is_not_read_from_dram_under_another_name() -> None:
+    plain = chain(PICTURE, (conv(0), {"x": "t"}), (add(), {"x": "u", "z": "t0"}))
+    other = plain.operations[1].tensors
+    viewed = replace(
+        plain,
+        tensors={**plain.tensors, "seen": plain.tensors["t0"]},
+        operations=(plain.operations[0], replace(plain.operations[1], tensors={**other, "x": "seen"})),
+        slices={"seen": Slice("t0", 0, view=True)},
+    )
+    assert refused(viewed, "conv2d", "add_onto_z") == "'op1' reads 'seen', which 'op0' makes, from DRAM"
 
 
 def refused(region: Region, *kernels: str) -> str:

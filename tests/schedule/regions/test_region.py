@@ -63,3 +63,12 @@ def test_operands_from_elsewhere_are_inputs_and_results_for_others_outputs() -> 
     part = part_of_region(inception(), [2, 3])
     assert (part.inputs, part.outputs) == (("x",), ("b",))
     assert part_of_region(inception(), [0, 2]).outputs == ("x", "b0")
+
+
+def test_tensors_overlap_where_their_channels_meet() -> None:
+    slices = {"b": Slice("a", 0), "c": Slice("a", 16), "d": Slice("c", 8, view=True)}
+    names = {"a": Shape(1, 32, 4, 4), "d": Shape(1, 8, 4, 4)}
+    found = region(slices=slices)
+    whole = Region("r", {**found.tensors, **names}, found.inputs, found.outputs, (), slices)
+    meet = {one + other for one in "abcde" for other in "abcde" if one < other and whole.overlap(one, other)}
+    assert meet == {"ab", "ac", "ad", "cd"}

@@ -1,4 +1,4 @@
-"""`explain` needs no bundle, and leaves a text, JSON, two tables and an annotated model."""
+"""`explain` needs no bundle, and leaves a text, JSON, two tables and an annotated model; reports name files from the current folder."""
 
 import csv
 import io
@@ -12,6 +12,8 @@ from tests.report.networks import split
 from toolchain import cli
 from toolchain.report.explain import Explanation
 from toolchain.spec.typed_json import from_json
+from toolchain.tasks.actions.report import artefacts_of
+from toolchain.tasks.plan import make_plan
 
 
 def test_it_answers_before_anything_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -42,3 +44,14 @@ def test_samples_without_labels_read_well(tmp_path: Path, monkeypatch: pytest.Mo
     assert "  calibrated on made-up samples" in lines
     assert "without labels" not in lines
     assert lines.count("made up") + lines.count("made-up") == 2
+
+
+def test_paths_are_those_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gave the folder of builds, and however: explorations give all of it."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    words = {"target": "vta", "model": "digits"}
+    (below,), (beside,) = (make_plan(words, root).jobs for root in (Path("build").absolute(), tmp_path / "build"))
+    assert artefacts_of(below) == artefacts_of(make_plan(words, Path("build")).jobs[0])
+    assert artefacts_of(below)["programs"] == "build/vta/digits/bundle"
+    assert artefacts_of(beside)["programs"] == str(tmp_path / "build" / "vta" / "digits" / "bundle")

@@ -184,6 +184,8 @@ def make_tile_group(region: Region, operations: range, problems: Sequence[Proble
         if member < len(operations) - 1 and (len(found) != 1 or found[0].operand not in problems[found[0].reader].kernel.passed):
             return f"no one operation of the group takes the tiles of '{problems[member].operation.name}' as they stand on chip"
         passes += found
+    if aside := next(_read_aside(region, operations), None):
+        return aside
     for member, problem in enumerate(problems):
         lost = next((name for name in problem.kernel.passed if not any((p.reader, p.operand) == (member, name) for p in passes)), None)
         if lost or units_of(problem) is None:
@@ -210,6 +212,17 @@ def _passes(region: Region, operations: range) -> Iterator[list[Pass]]:
             for name, tensor in tensors[reader].items()
             if name != "y" and tensor == made["y"]
         ]
+
+
+def _read_aside(region: Region, operations: range) -> Iterator[str]:
+    """Members that load another member's result from DRAM under another name: its tiles are not there yet."""
+    members = [region.operations[index] for index in operations]
+    for number, maker in enumerate(members):
+        made = maker.tensors["y"]
+        for reader in members[number + 1 :]:
+            for name, tensor in reader.tensors.items():
+                if name != "y" and tensor != made and region.overlap(tensor, made):
+                    yield f"'{reader.operation.name}' reads '{tensor}', which '{maker.operation.name}' makes, from DRAM"
 
 
 def _checked(problems: Sequence[Problem], one: Pass) -> Reaches | str:

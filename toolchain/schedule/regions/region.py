@@ -72,6 +72,11 @@ class Region:
             name = self.slices[name].parent
         return name, channel
 
+    def overlap(self, one: str, other: str) -> bool:
+        """Whether two tensors have channels in common where they stand."""
+        (root, first), (other_root, other_first) = self.stands_in(one), self.stands_in(other)
+        return root == other_root and first < other_first + self.tensors[other].channels and other_first < first + self.tensors[one].channels
+
     def reads(self, bound: Bound, earlier: Bound) -> bool:
         """Whether an operation reads of the tensor that an earlier one makes a part of."""
         made, _ = self.stands_in(earlier.tensors["y"])

@@ -65,9 +65,11 @@ def built_of(job: Job) -> tuple[Built, Path, Told]:
 
 
 def artefacts_of(job: Job) -> dict[str, str]:
-    """Paths of a build's files, for readers of a report."""
-    page = {"page": str(page_file(job))} if job.variables.html else {}
-    return page | {"bundle": str(bundle_file(job)), "programs": str(bundle_file(job).parent), "stages": str(job.home("graph") / "graph")}
+    """Paths of a build's files, for readers of a report; of those below the current folder from there, whoever built them."""
+    page = {"page": page_file(job)} if job.variables.html else {}
+    found = page | {"bundle": bundle_file(job), "programs": bundle_file(job).parent, "stages": job.home("graph") / "graph"}
+    here = Path.cwd()
+    return {name: str(path.relative_to(here) if path.is_relative_to(here) else path) for name, path in found.items()}
 
 
 def page_file(job: Job) -> Path:
