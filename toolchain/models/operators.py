@@ -77,7 +77,7 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """Of a vector, or of each row of a sequence."""
+    """A product with weights, of a vector or of each row of a sequence."""
 
     out: int
     bias: bool = True
@@ -241,7 +241,7 @@ def _shape(operator: Operator, inputs: Sequence[Shape], span: Span) -> Shape:
             return _same(inputs, span)
         case Concat():
             return _joined(inputs, span)
-        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Strip() | Gated() | Interaction():
+        case _ if isinstance(operator, Sequential):
             return _sequential(operator, inputs, span)
         case _:
             return first

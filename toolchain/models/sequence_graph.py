@@ -1,7 +1,5 @@
 """The nodes of layers on sequences, spelled as exporters spell them."""
 
-from typing import TypeAlias
-
 import numpy as np
 
 from toolchain.models.graph_nodes import GraphNodes
@@ -9,7 +7,6 @@ from toolchain.models.operators import Attention, Embedding, Gated, Interaction,
 
 UNSEEN = -10_000.0
 """Added to the score of a row that may not be seen: its share is 0 in float32 and in f16."""
-Names: TypeAlias = tuple[str, ...]
 
 
 def emit_sequential(graph: GraphNodes, layer: Layer, operator: Sequential) -> None:

@@ -12,30 +12,22 @@ from toolchain.models.functions import DOMAIN, function_protos
 from toolchain.models.graph_nodes import GraphNodes
 from toolchain.models.operators import (
     Add,
-    Attention,
     Call,
     Concat,
     Convolution,
     Dense,
-    Embedding,
     Flatten,
-    Gated,
     GlobalPool,
-    Interaction,
     Layer,
-    LayerNorm,
     Leaky,
     Normalisation,
     Pointwise,
     Pool,
-    Positions,
     Relu,
     Scaled,
+    Sequential,
     Shape,
     Softmax,
-    Strip,
-    Token,
-    Tokens,
     Upsample,
     Window,
 )
@@ -111,8 +103,8 @@ def _emit(graph: GraphNodes, layer: Layer) -> None:
         case Dense(out=out, bias=bias):
             weights = {"weight": (out, first[1])} | ({"bias": (out,)} if bias else {})
             graph.last("Gemm", layer, [*layer.inputs, *graph.own(layer.name, weights)], transB=1)
-        case Embedding() | Positions() | LayerNorm() | Attention() | Tokens() | Token() | Strip() | Gated() | Interaction():
-            emit_sequential(graph, layer, layer.operator)
+        case operator if isinstance(operator, Sequential):
+            emit_sequential(graph, layer, operator)
         case _:
             _without_parameters(graph, layer)
 
