@@ -12,10 +12,9 @@ from toolchain.schedule.form.shares import tile_count
 from toolchain.schedule.fusion.tile_group import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import loops_of
-from toolchain.schedule.tiling.step_cost import Floats
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
-from toolchain.spec.arrays import Ints
+from toolchain.spec.arrays import Ints, Reals
 from toolchain.spec.evaluate import constant
 
 WORTH = 0.005
@@ -92,7 +91,7 @@ class Handover:
         return _parts(self.maker, self.made)
 
     @cached_property
-    def _done(self) -> Floats:
+    def _done(self) -> Reals:
         """When so many of the maker's parts are done."""
         return np.concatenate([[0.0], np.cumsum(_cycles(self.maker, self.made, self._sources))])
 
@@ -149,7 +148,7 @@ def _multiples(problem: Problem) -> dict[str, int]:
     return {name: size for name, size in found.items() if size > 1}
 
 
-def _cycles(problem: Problem, tiling: Tiling, parts: _Parts) -> Floats:
+def _cycles(problem: Problem, tiling: Tiling, parts: _Parts) -> Reals:
     """float64 [n], of each part of the estimate; one with fewer rows takes as long."""
     whole = _multiples(problem)
     work = np.ones(parts.count)

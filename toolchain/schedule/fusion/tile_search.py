@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from toolchain.schedule.fusion.tile_group import Reach, TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
-from toolchain.schedule.tiling.step_cost import Floats, overlapped
+from toolchain.schedule.tiling.step_cost import overlapped
 from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of
 from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, fill_slots, take_slots
-from toolchain.spec.arrays import Ints, rows_of
+from toolchain.spec.arrays import Ints, Reals, rows_of
 
 MOST_ROWS = 1 << 16
 """Combinations of sizes that are looked at; of more, those of dimensions that reduce are thinned out."""
@@ -72,10 +72,10 @@ class GroupTiles:
         wrong = self.group.disagreement(self.group.tiles(tilings[-1].sizes, order))
         return None if wrong else Tiled(tilings, cycles)
 
-    def estimate(self, order: tuple[str, ...]) -> Floats:
+    def estimate(self, order: tuple[str, ...]) -> Reals:
         """Cycles: as `Candidates.estimate`, of all members together. Around the busiest unit: the first one's first loads, the last one's store."""
-        busy: dict[str, Floats] = {}
-        ends: Floats = np.zeros(len(next(iter(self.members[0].sizes.values()))))
+        busy: dict[str, Reals] = {}
+        ends: Reals = np.zeros(len(next(iter(self.members[0].sizes.values()))))
         for number, member in enumerate(self.members):
             own = self.group.order_of(number, order)
             for unit, cycles in member.busy(own).items():
@@ -145,7 +145,7 @@ def _free(group: TileGroup, member: int, name: str) -> bool:
     return member == len(group.problems) - 1 or name not in group.reaches[member]
 
 
-def _trips(group: TileGroup, sizes: Columns) -> list[dict[str, Floats]]:
+def _trips(group: TileGroup, sizes: Columns) -> list[dict[str, Reals]]:
     """How many tiles of each dimension there are: as many as the last member has."""
     found = [trips_of(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
     return [{**own, **derived} for own, derived in zip(found, group.derived(found[-1], lambda _, trips: trips), strict=True)]

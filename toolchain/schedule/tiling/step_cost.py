@@ -15,13 +15,12 @@ from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.kernel import Issue, Items, Loading, Step, Window
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
-from toolchain.spec.arrays import Ints, evaluate_arrays
+from toolchain.spec.arrays import Ints, Reals, evaluate_arrays
 from toolchain.spec.evaluate import constant
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.timing.class_cost import ClassCost, Fields, class_cost, ports_at_once
 
-Floats = NDArray[np.float64]
 FRICTION = 1 / 16
 """The share of the other units' work that does not hide behind the busiest one."""
 
@@ -168,7 +167,7 @@ def own_channels(problem: Problem) -> dict[str, int]:
     }
 
 
-def overlapped(busy: Sequence[Floats] | Sequence[float], ends: Floats | float, contexts: int = 2) -> Floats:
+def overlapped(busy: Sequence[Reals] | Sequence[float], ends: Reals | float, contexts: int = 2) -> Reals:
     """Cycles: those of the busiest unit, a part of the others' work, and the ends that no work hides; with one context everything in turn.
 
     busy: by unit.

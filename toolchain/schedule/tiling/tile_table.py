@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from toolchain.schedule.kernels.kernel import Dimension, Items, Kernel, KernelKey, Step, formulas
 from toolchain.schedule.kernels.problem import Problem, largest_window
-from toolchain.schedule.tiling.step_cost import Floats, fitting, step_cycles, step_instructions, tile_faults, tile_frame
-from toolchain.spec.arrays import Ints, evaluate_arrays, rows_of
+from toolchain.schedule.tiling.step_cost import fitting, step_cycles, step_instructions, tile_faults, tile_frame
+from toolchain.spec.arrays import Ints, Reals, evaluate_arrays, rows_of
 from toolchain.spec.evaluate import align, constant
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.reasons import text_of
@@ -27,7 +27,7 @@ class StepCosts:
     """By step of a problem. cycles: by unit, how long one run of the step takes, on average over full tiles and those that are left at the end of
     each dimension, in runs for full tiles. instructions: int64 [n], of one run."""
 
-    cycles: list[dict[str, Floats]]
+    cycles: list[dict[str, Reals]]
     instructions: list[Ints]
 
     def taken(self, rows: Ints) -> "StepCosts":
@@ -35,7 +35,7 @@ class StepCosts:
         return StepCosts([{unit: cycles[rows] for unit, cycles in costs.items()} for costs in self.cycles], [n[rows] for n in self.instructions])
 
 
-def step_costs(problem: Problem, sizes: Columns, names: Columns, trips: Mapping[str, Floats], even: bool) -> StepCosts:
+def step_costs(problem: Problem, sizes: Columns, names: Columns, trips: Mapping[str, Reals], even: bool) -> StepCosts:
     """names: `tile_names` of the sizes. trips: `trips_of` them; where those of another operation of a group, its tiles are all taken for full ones.
     even: all tiles are taken for full ones, as streams share them."""
     frame = tile_frame(problem, names)
@@ -215,7 +215,7 @@ def tile_names(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Ints]:
     return names
 
 
-def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Floats]:
+def trips_of(problem: Problem, sizes: Mapping[str, Ints]) -> dict[str, Reals]:
     """By dimension, how many full tiles the extent is."""
     return {name: problem.extents[name] / size for name, size in sizes.items()}
 

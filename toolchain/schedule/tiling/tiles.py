@@ -13,9 +13,9 @@ from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.step_cost import Floats, loading_cycles, overlapped, step_transfers, tile_faults, tile_frame
+from toolchain.schedule.tiling.step_cost import loading_cycles, overlapped, step_transfers, tile_faults, tile_frame
 from toolchain.schedule.tiling.tile_table import StepCosts, grid_of, legal_tiles, rooms_of, step_costs, tile_names, tile_table, trips_of
-from toolchain.spec.arrays import Ints, rows_of
+from toolchain.spec.arrays import Ints, Reals, rows_of
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, text_of
@@ -107,7 +107,7 @@ def crowded(problem: Problem) -> Reason:
     return Why.BANK_ROOM([crowd]) if place.memory in problem.kernel.pools else crowd
 
 
-def _distinct(trips: Mapping[str, Floats], place: Place) -> Ints:
+def _distinct(trips: Mapping[str, Reals], place: Place) -> Ints:
     """How many different tiles a place ever holds."""
     count = np.ones(len(next(iter(trips.values()))), np.int64)
     for name in place.by:
@@ -115,7 +115,7 @@ def _distinct(trips: Mapping[str, Floats], place: Place) -> Ints:
     return count
 
 
-def take_slots(problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str, Ints], contexts: int, free: Rooms) -> dict[str, list[Taken]]:
+def take_slots(problem: Problem, trips: Mapping[str, Reals], rooms: Mapping[str, Ints], contexts: int, free: Rooms) -> dict[str, list[Taken]]:
     """Slots of each place, `contexts` where it has as many tiles. trips: by dimension, how many tiles there are."""
     taken: dict[str, list[Taken]] = {}
     for place in problem.kernel.places:
@@ -125,7 +125,7 @@ def take_slots(problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str
 
 
 def fill_slots(
-    problem: Problem, trips: Mapping[str, Floats], rooms: Mapping[str, Ints], contexts: int, free: Rooms, taken: dict[str, list[Taken]]
+    problem: Problem, trips: Mapping[str, Reals], rooms: Mapping[str, Ints], contexts: int, free: Rooms, taken: dict[str, list[Taken]]
 ) -> dict[str, list[Taken]]:
     """The slots, and where room is left, as many as there are tiles. Where tensors are handed over on chip, a tensor known when compiling has as many
     as there is room for: it can be loaded long before it is needed."""
@@ -155,7 +155,7 @@ class Candidates:
     rooms: Mapping[str, Ints]
     taken: Mapping[str, list[Taken]]
     contexts: int
-    trips: Mapping[str, Floats]
+    trips: Mapping[str, Reals]
     streams: int = 1
     whole: "Candidates | None" = None
     known: StepCosts | None = None
@@ -187,7 +187,7 @@ class Candidates:
             return ((first, *rest) for rest in itertools.permutations(name for name in names if name != first))
         return itertools.permutations(sorted(names, key=lambda name: name not in rows) if self.problem.followed else names)
 
-    def shared(self, order: tuple[str, ...]) -> Floats:
+    def shared(self, order: tuple[str, ...]) -> Reals:
         """Cycles where streams share the tiles: of the one with the most, but no fewer than all of them keep a port that they share."""
         left = np.full(len(next(iter(self.sizes.values()))), float(self.streams))
         own = dict(self.trips)
@@ -198,7 +198,7 @@ class Candidates:
         one = replace(self, trips=own, streams=1, whole=self)
         return np.maximum(one.estimate(order), one.contended(order, self.streams / left))
 
-    def contended(self, order: tuple[str, ...], streams: Floats) -> Floats:
+    def contended(self, order: tuple[str, ...], streams: Reals) -> Reals:
         """Cycles that so many streams, each with this work, keep the busiest port that several of them share."""
         machine, busiest = self.problem.machine, np.zeros(len(streams))
         steps = [(self.times(step, order), moved) for step, moved in (self.whole or self).transfers]
@@ -215,7 +215,7 @@ class Candidates:
         return [(step, step_transfers(self.problem, step, frame)) for step, _ in self.costs]
 
     @cached_property
-    def cycles(self) -> list[dict[str, Floats]]:
+    def cycles(self) -> list[dict[str, Reals]]:
         """By step of the problem, then by unit: `StepCosts.cycles`."""
         return self.whole.cycles if self.whole else self._known.cycles
 
@@ -232,7 +232,7 @@ class Candidates:
     def _is_there(self, step: Step) -> bool:
         return step.kind != "load" or bool(self.rooms[step.place].any())
 
-    def _exposed(self, step: Step) -> Floats | float:
+    def _exposed(self, step: Step) -> Reals | float:
         """How much of a first load or last store nothing else hides. Values known when compiling are loaded while the operation before still
         runs, the less surely the more of the memory they take. A result that later operations read is handed over when all tiles of the same rows
         are complete."""
@@ -253,7 +253,7 @@ class Candidates:
         busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()} if self.problem.slab else {}
         return Tiling(sizes, order, places, used, value, busy)
 
-    def _fills(self, place: Place, order: tuple[str, ...]) -> Floats:
+    def _fills(self, place: Place, order: tuple[str, ...]) -> Reals:
         """How often a place is filled: once for each tile where all stay, else again whenever a loop around its own comes back."""
         loops = [*order, *(d.name for d in self.problem.kernel.reductions)]
         count = np.ones(len(self.rooms[place.name]))
@@ -269,28 +269,28 @@ class Candidates:
         """By place, whether it has a slot for each of its tiles."""
         return {place.name: self.slots[place.name] >= _distinct(self.trips, place) for place in self.problem.kernel.places}
 
-    def times(self, step: Step, order: tuple[str, ...]) -> Floats:
+    def times(self, step: Step, order: tuple[str, ...]) -> Reals:
         """How often a step runs, in full tiles."""
         if step.kind == "load":
             return self._fills(self.problem.kernel.place(step.place), order)
         return self._computed if step.kind == "compute" else self._stored
 
     @cached_property
-    def _computed(self) -> Floats:
+    def _computed(self) -> Reals:
         return self._tiles(self.problem.kernel.tile)
 
     @cached_property
-    def _stored(self) -> Floats:
+    def _stored(self) -> Reals:
         return self._tiles(self.problem.kernel.loops)
 
-    def _tiles(self, dims: Iterable[Dimension]) -> Floats:
+    def _tiles(self, dims: Iterable[Dimension]) -> Reals:
         """How many full tiles of these dimensions there are."""
         times = np.ones(len(next(iter(self.sizes.values()))))
         for d in dims:
             times = times * np.rint(self.trips[d.name] * self.sizes[d.name]) / self.sizes[d.name]  # whole units: equal work is equal
         return times
 
-    def _records(self, step: Step, times: Floats) -> Floats:
+    def _records(self, step: Step, times: Reals) -> Reals:
         """How many records a step's constants are, once for each combination of slots."""
         total = np.zeros_like(times)
         for item in self.problem.kernel.constants:
@@ -299,18 +299,18 @@ class Candidates:
         return total * np.minimum(times, math.prod((self.slots[name] for name in (step.place, *step.uses)), start=np.ones(len(times))))
 
     @cached_property
-    def costs(self) -> list[tuple[Step, dict[str, Floats]]]:
+    def costs(self) -> list[tuple[Step, dict[str, Reals]]]:
         """Every step that there is, with its cycles by unit."""
         steps = zip(self.problem.steps, self.cycles, strict=True)
         return [(step, costs) for step, costs in steps if self._is_there(step)]
 
-    def busy(self, order: tuple[str, ...]) -> dict[str, Floats]:
+    def busy(self, order: tuple[str, ...]) -> dict[str, Reals]:
         """Cycles by unit."""
         return self._worked([self.times(step, order) for step, _ in self.costs])
 
-    def _worked(self, runs: Sequence[Floats]) -> dict[str, Floats]:
+    def _worked(self, runs: Sequence[Reals]) -> dict[str, Reals]:
         """Cycles by unit. runs: how often each step that there is runs."""
-        busy: dict[str, Floats] = {}
+        busy: dict[str, Reals] = {}
         zero, loading = np.zeros(len(next(iter(self.sizes.values())))), self.problem.kernel.loading
         records = zero
         for (step, costs), times in zip(self.costs, runs, strict=True):
@@ -322,7 +322,7 @@ class Candidates:
         return busy
 
     @cached_property
-    def _beside(self) -> list[tuple[Floats, Floats]]:
+    def _beside(self) -> list[tuple[Reals, Reals]]:
         """By step that there is: cycles that no other work hides, and those that each run costs beside its work."""
         steps, instruction = zip(self.costs, self.instructions, strict=True), SHARED if self.whole else INSTRUCTION
         return [
@@ -330,7 +330,7 @@ class Candidates:
             for (step, costs), count in steps
         ]
 
-    def estimate(self, order: tuple[str, ...]) -> Floats:
+    def estimate(self, order: tuple[str, ...]) -> Reals:
         """Cycles: the busiest unit, the first loads and the last store around it, and the cycles that small steps and busy other units cost by
         getting in each other's way; with one slot everything in turn."""
         runs = [self.times(step, order) for step, _ in self.costs]
