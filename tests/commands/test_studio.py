@@ -2,17 +2,17 @@
 
 import html
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from bench.browser import browser
 from toolchain.cli import main
 from toolchain.commands.studio import named
 from toolchain.spec.errors import UserError
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = browser()
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--virtual-time-budget=4000", "--enable-logging=stderr")
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.browser import browser
 from toolchain.cli import main
 from toolchain.commands.live_page import Live, LiveServer
 from toolchain.commands.studio_serve import Watched, _built, changed
@@ -24,7 +25,7 @@ from toolchain.tasks.plan import Plan, make_plan
 
 pytest.importorskip("watchfiles")
 ROOT = Path(__file__).resolve().parents[2]
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = browser()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ every time; in a browser it says what the summary says."""
 
 import base64
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -16,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from bench.browser import browser, unpacked
 from tests.report.networks import cases
 from tests.timing.test_trace import small
 from toolchain.graph.regions import region_calls
@@ -24,15 +24,9 @@ from toolchain.timing.simulate import Timeline
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import program_of_build
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+BROWSER = browser()
 HOSTILE = "</script><script>document.title = 'taken'</script>{{ 1 + 1 }}"
 browsed = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-
-
-def unpacked(column: Packed) -> NDArray[Any]:
-    """The numbers as the page's script reads them."""
-    numbers = np.frombuffer(base64.b64decode(column["data"]), np.dtype(column["type"]).newbyteorder("<"))
-    return unpacked(column["of"])[numbers] if "of" in column else numbers
 
 
 def starts(data: Mapping[str, Any]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolchain.spec.errors import UserError, fail, one_line
+from toolchain.spec.errors import UserError, fail, one_line, placed
 from toolchain.spec.files import is_file
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _machine(given: str, study: "Study") -> "Machine":
     try:
         return load_checked_machine(given)
     except UserError as error:
-        raise UserError(*(each if each.span or each.place else replace(each, span=span) for each in error.diagnostics)) from None
+        raise placed(error, span) from None
 
 
 def _is_study(path: Path) -> bool:

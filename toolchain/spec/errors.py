@@ -139,6 +139,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"did you mean '{found}'?" if found else ""
 
 
+def placed(error: UserError, span: Span | None, subject: str = "") -> UserError:
+    """The diagnostics; those without a place of their own get `span`, and begin with `subject`."""
+    lead = f"{subject}: " if subject else ""
+    return UserError(*(each if each.span or each.place else replace(each, span=span, message=lead + each.message) for each in error.diagnostics))
+
+
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, RecursionError, TypeError, ValueError)
 """Exceptions of code that is given numbers, names or shapes which contradict each other."""
 
@@ -153,8 +159,7 @@ def described(span: Span | None, subject: str, also: tuple[type[Exception], ...]
     try:
         yield
     except UserError as error:
-        placed = [each if each.span or each.place else replace(each, span=span, message=f"{subject}: {each.message}") for each in error.diagnostics]
-        raise UserError(*placed) from error
+        raise placed(error, span, subject) from error
     except (*FAULTS, *also) as error:
         raise fail(
             "E1308", f"{subject} fails: {_reason(error)}", span, hint="the names, shapes or numbers of the description do not fit each other"

@@ -33,9 +33,14 @@ def folder_name(text: str) -> str:
     return re.sub(r"[^\w.+@~-]", "_", text).lstrip(".") or "_"
 
 
+def from_here(path: Path) -> str:
+    """The path from the current folder where it lies there, else all of it."""
+    return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path.absolute())
+
+
 def path_name(path: Path) -> str:
     """A path in a name: from the current folder, `~` for each `/`; empty for the current folder itself."""
-    shown = os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path.absolute())
+    shown = from_here(path)
     text = "" if shown == "." else re.sub(r"[^\w.+~-]", "_", shown.replace(os.sep, "~"))
     return text if len(text) <= LONGEST else f"{hashlib.sha256(text.encode()).hexdigest()[:8]}{text[-LONGEST:]}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolchain.models.files import find_model
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError, fail, placed
 from toolchain.tasks.machines import Deployment, Member, Target, check_rules, find_deployment, folder_name, load_target
 from toolchain.tasks.receipts import code_hashes
 from toolchain.tasks.stage import STAGES, Job, Step
@@ -78,7 +78,7 @@ def _member(member: Member, variables: Variables, cache: Path) -> Target:
     try:
         return _target(member.given, member.params, variables, True, cache)
     except UserError as error:
-        raise UserError(*(each if each.span or each.place else replace(each, span=member.span) for each in error.diagnostics)) from None
+        raise placed(error, member.span) from None
 
 
 def _target(given: str, own: Pairs, variables: Variables, several: bool, cache: Path) -> Target:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.browser import unpacked
 from tests.report.profile.measured import profile, region
-from tests.report.test_timeline_data import starts, unpacked
+from tests.report.test_timeline_data import starts
 from toolchain.report.profile.beside import Beside, beside, measured_spans, overlay
 from toolchain.report.profile.read import Profile, read_profile
 from toolchain.report.profile.text import headline

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.report.test_timeline_data import unpacked
+from bench.browser import unpacked
 from toolchain.report.studio.memory_map import Rectangles, map_data, memory_maps
 from toolchain.report.studio.regions import StudioRegion
 from toolchain.timing.trace import Lives, lives_of

@@ -58,7 +58,7 @@ class Profile:
         return tuple(event for event in self.events if event.region == name or (only and not event.region))
 
     def regions(self, known: Collection[str]) -> tuple[str, ...]:
-        """Those of the `known` programs that were timed, in their order. Raises UserError E1128 for a row of another one."""
+        """Names of the `known` programs that were timed, in their order. Raises UserError E1128 for a row of another one."""
         for event in self.events:
             if event.region not in known and (event.region or len(known) != 1):
                 text = f"the bundle has no program '{event.region[:QUOTED]}'" if event.region else "the row does not say which region it is of"

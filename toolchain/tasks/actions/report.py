@@ -35,6 +35,7 @@ from toolchain.tasks.actions.paths import (
     verdict_file,
     write_report,
 )
+from toolchain.tasks.machines import from_here
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import Built, ProgramUnderTest, read_built, stage_before
@@ -68,8 +69,7 @@ def artefacts_of(job: Job) -> dict[str, str]:
     """Paths of a build's files, for readers of a report; of those below the current folder from there, whoever built them."""
     page = {"page": page_file(job)} if job.variables.html else {}
     found = page | {"bundle": bundle_file(job), "programs": bundle_file(job).parent, "stages": job.home("graph") / "graph"}
-    here = Path.cwd()
-    return {name: str(path.relative_to(here) if path.is_relative_to(here) else path) for name, path in found.items()}
+    return {name: from_here(path) for name, path in found.items()}
 
 
 def page_file(job: Job) -> Path:
