@@ -84,7 +84,7 @@ LONGER_RUNS = {
 RUN_ELSEWHERE = {
     "fuzz": "test_fuzz", "matrix": "test_matrix", "node_tests": "test_node_tests", "streaming": "here",
     "emulate_command": "here, after resnet18_c2", "whole_model": "here, by all",
-    "dpuv3_zoo": "here, its table", "real": "here, its table", "torchvision": "here, its table",
+    "studio_page": "commands/test_studio", "dpuv3_zoo": "here, its table", "real": "here, its table", "torchvision": "here, its table",
 }  # fmt: skip
 RUN_BY_HAND = {
     "dpuv3_limits": "builds ResNet-50 many times",
@@ -92,7 +92,6 @@ RUN_BY_HAND = {
     "recurrent": "builds twenty networks",
     "dnnvm": "builds four networks for three machines",
     "timeline_page": "needs Chromium",
-    "studio_page": "needs Chromium and an idle machine; tests/commands/test_studio.py opens the same pages",
 }
 
 

@@ -55,10 +55,10 @@ window.addEventListener("resize", () => maps?.draw(marked()));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { timeline?.redraw(); maps?.draw(marked()); });
 
 /** For measuring: when the page was painted first, and the frames of its timeline and memory maps. */
-function measurePage(frames) {
-  timeline?.measure(frames);
-  const tell = () => { document.body.dataset.paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime.toFixed(0) ?? ""; };
-  requestAnimationFrame(() => setTimeout(tell, 100));
+async function measurePage(frames) {
+  await timeline?.measure(frames);
+  document.body.dataset.paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime.toFixed(0) ?? "";
+  document.body.dataset.measured = 1;
 }
 
 /** Deep links: #operation=NAME, #operation=REGION/NAME, #region=NAME; with &show=PART the page begins there. */

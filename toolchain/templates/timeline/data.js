@@ -83,7 +83,7 @@
   // ---- colours: those of the page's style, in the dark too; the first twelve kinds are told apart best, further ones turn on the wheel
 
   const PALETTE = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#5f6b7a", "#b5a33a", "#3fa7b5", "#7d9b3c", "#a85f8d"];
-  const wheel = (number) => `hsl(${(number * 137.508) % 360} 55% 52%)`;
+  const turned = [], wheel = (number) => (turned[number] ??= `hsl(${(number * 137.508) % 360} 55% 52%)`);
   const kindColour = (kind) => (kind < PALETTE.length ? PALETTE[kind] : wheel(kind));
   const colours = {
     kind: (i) => kindColour(column.kind[i]),

@@ -10,5 +10,6 @@ function startTimeline(data, told = {}) {
 {% include "timeline/range.js" %}
 {% include "timeline/moves.js" %}
 {% include "timeline/events.js" %}
+{% include "timeline/measure.js" %}
 {% include "timeline/start.js" %}
 }
