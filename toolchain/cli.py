@@ -284,6 +284,10 @@ def _export(export: argparse.ArgumentParser) -> None:
     whole.add_argument("bundle", metavar="MODEL.bundle")
     whole.add_argument("-o", "--output", metavar="FILE.elf", required=True)
     whole.set_defaults(run="convert:export_elf")
+    packed = forms.add_parser("bundle", help="a bundle with the descriptions of its machines inside, for computers that have not got them")
+    _from_elsewhere(packed)
+    packed.add_argument("-o", "--output", metavar="OUT.bundle", required=True)
+    packed.set_defaults(run="convert:export_bundle")
     model = forms.add_parser("onnx", help="a bundle as an ONNX model whose regions are EPContext nodes")
     model.add_argument("bundle", metavar="MODEL.bundle")
     model.add_argument("-o", "--output", metavar="FILE.onnx", required=True)
@@ -316,7 +320,7 @@ def _bundle(bundle: argparse.ArgumentParser) -> None:
 
 def _from_elsewhere(command: argparse.ArgumentParser) -> None:
     command.add_argument("bundle", metavar="MODEL.bundle")
-    machine = "its machine, where that is not on the search path; one for each that it has, in its order"
+    machine = "its machine, where that is not on the search path; one for each that it has, in its order; 'bundle': as it describes them itself"
     command.add_argument("--machine", metavar="MACHINE", action="append", help=machine)
 
 

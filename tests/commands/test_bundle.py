@@ -11,7 +11,7 @@ from tests.runtime import small
 from toolchain import __version__
 from toolchain.cli import main
 from toolchain.isa.program_file import load_program
-from toolchain.runtime.bundle import digest, manifest_text, read_bundle, write_bundle
+from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, read_bundle, write_archive, write_bundle
 from toolchain.runtime.executor import load
 from toolchain.spec.load import find_target, load_machine
 
@@ -89,6 +89,86 @@ def test_a_machine_may_be_given_by_its_file(bundle: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("small on vta")
     assert main(["bundle", "show", str(bundle), "--machine", "dpuv3"]) == 1
     assert "E1105 the bundle was made for vta, this is dpuv3" in capsys.readouterr().err
+
+
+@pytest.fixture
+def described(studio_page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A bundle for the tutorial's machine that describes it, in a folder of its own, where there is no such machine."""
+    monkeypatch.chdir(studio_page.parents[3])
+    plain = studio_page.parent / "bundle" / "digits.bundle"
+    assert main(["export", "bundle", str(plain), "-o", str(tmp_path / "digits.bundle")]) == 0
+    text = Path("targets", "toy.yaml").read_bytes()
+    assert f"runs without the files of toy, whose descriptions ({len(text)} bytes) are inside" in capsys.readouterr().out
+    assert read_bundle(tmp_path / "digits.bundle").members == {**read_bundle(plain).members, "machine0.yaml": text}
+    monkeypatch.chdir(tmp_path)
+    return Path("digits.bundle")
+
+
+def test_a_bundle_that_describes_its_machine_needs_no_other_file(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "show", str(described), "--operations"]) == 0
+    shown = capsys.readouterr().out
+    assert "described toy by the bundle itself" in " ".join(shown.split())
+    assert "compute" in shown
+    np.savez("in.npz", image=np.zeros((2, 1, 1, 8, 8), np.float32))
+    assert main(["bundle", "run", str(described), "in.npz"]) == 0
+    assert "2 samples in 2 runs" in capsys.readouterr().out
+    assert main(["bundle", "disasm", str(described)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("END")
+
+
+def test_another_form_of_the_machine_here_is_told_and_the_description_may_be_asked_for(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = read_bundle(described).members["machine0.yaml"].decode()
+    Path("targets").mkdir()
+    Path("targets", "toy.yaml").write_text(text.replace("depth: 1 << 24", "depth: 1 << 23", 1))
+    assert main(["bundle", "show", str(described)]) == 1
+    error = capsys.readouterr().err
+    assert "E1105 the bundle was made for another form of toy" in error
+    assert error.endswith("--machine bundle takes the description that it brings\n")
+    assert main(["bundle", "show", str(described), "--machine", "bundle"]) == 0
+    Path("targets", "toy.yaml").write_text(text)
+    capsys.readouterr()
+    assert main(["bundle", "show", str(described)]) == 0
+    assert "described" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("depth: 1 << 24", "depth: 1 << 23", "digits.bundle: E1105 the bundle was made for another form of toy"),
+        ("depth: 1 << 24", "depth: &a [*a]", "digits.bundle/toy.yaml:"),
+        ("memories:", "memoris:", "E0108 unknown key 'memoris'"),
+        ("target:", "target: &a [&b [*a, *a]]\nb:", "digits.bundle/toy.yaml:"),
+        ("name: toy", "name: ../toy", "digits.bundle/toy.yaml:"),
+    ],
+)
+def test_a_description_is_input_like_any_other(old: str, new: str, error: str, described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = read_bundle(described)
+    text = held.members["machine0.yaml"].decode()
+    assert old in text
+    write_bundle(described, replace(held, members={**held.members, "machine0.yaml": text.replace(old, new, 1).encode()}))
+    assert main(["bundle", "show", str(described)]) == 1
+    told = capsys.readouterr().err
+    assert error in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        ("machine0.yaml", b"\xff", "E1104 the description of toy is not UTF-8 text at byte 0x0"),
+        ("machine1.yaml", b"", "E1104 manifest.json: 'machine1.yaml' describes none of its machines"),
+    ],
+)
+def test_members_that_describe_nothing(name: str, data: bytes, error: str, described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = read_bundle(described)
+    write_archive(described, {MANIFEST: manifest_text(whole := replace(held, members={**held.members, name: data})).encode(), **whole.members})
+    assert main(["bundle", "show", str(described)]) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_a_bundle_without_a_description_says_so(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bundle", "show", str(bundle), "--machine", "bundle"]) == 1
+    assert "E0001 the bundle brings no description of vta; tilewright export bundle writes one that does" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def show(arguments: argparse.Namespace) -> None:
 
     bundle, machines = trusted_bundle(Path(arguments.bundle), arguments.machine)
     print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
-    for name, text in _facts(bundle, machines, bool(trusted_keys())):
+    for name, text in _facts(bundle, machines, arguments.bundle, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
     if arguments.operations:
         from toolchain.report.bundle_programs import bundle_operations
@@ -45,7 +45,7 @@ def show(arguments: argparse.Namespace) -> None:
             print(f"  {digest(data)}  {name}")
 
 
-def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", signed: bool) -> Iterator[tuple[str, str]]:
+def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, signed: bool) -> Iterator[tuple[str, str]]:
     from toolchain.report.tables import counted, scaled
     from toolchain.runtime.contents import RegionProgram, step_of
     from toolchain.runtime.timing import modelled
@@ -54,6 +54,8 @@ def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", signed: bool) ->
     yield "made by", f"tilewright {manifest.toolchain}"
     for target in manifest.targets:
         yield "for", f"{target.name}{f':{target.config}' if target.config else ''}, architecture {target.fingerprint}"
+        if machines[target.name].path.startswith(f"{place}/"):
+            yield "described", f"{target.name} by the bundle itself"
     for word, entries in (("takes", manifest.inputs), ("gives", manifest.outputs)):
         yield from ((word, f"{one_line(entry.name)} {entry.dtype} {_shape(entry)}") for entry in entries)
     for run in (step_of(manifest, step) for step in manifest.plan):

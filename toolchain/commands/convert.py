@@ -118,6 +118,19 @@ def export_elf(arguments: argparse.Namespace) -> None:
     print(f"{output}: the host's program, code and parameters of {regions} region{'s' if regions != 1 else ''}; readelf -SW {output}")
 
 
+def export_bundle(arguments: argparse.Namespace) -> None:
+    """Writes the bundle with its machines inside. Raises UserError E0001, E0005 and E11xx."""
+    from toolchain.runtime.bundle import described_bundle, trusted_bundle, write_bundle
+    from toolchain.runtime.contents import description_name
+
+    path, output = Path(arguments.bundle), Path(arguments.output)
+    bundle, machines = trusted_bundle(path, arguments.machine)
+    whole = described_bundle(bundle, machines, str(path))
+    write_bundle(output, whole)
+    size = sum(len(whole.members[description_name(number)]) for number in range(len(machines)))
+    print(f"{output}: runs without the files of {' and '.join(machines)}, whose descriptions ({size} bytes) are inside")
+
+
 def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
     from toolchain.runtime.bundle import read_bundle

@@ -11,17 +11,18 @@ import os
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from toolchain.isa.check_machine import load_checked_machine
-from toolchain.runtime.contents import Bundle, Manifest, Target, plan_faults
+from toolchain.isa.check_machine import check_machine, load_checked_machine
+from toolchain.runtime.contents import Bundle, Manifest, Target, description_name, plan_faults
 from toolchain.runtime.signature import check_signature, trusted_keys
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import replacing
 from toolchain.spec.fingerprint import fingerprint, section_hashes
+from toolchain.spec.load import list_targets, load_text, read_text
 from toolchain.spec.model import Machine
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
 
@@ -36,27 +37,35 @@ def target_of(machine: Machine) -> Target:
 
 
 Given = Machine | str | Sequence[Machine | str] | None
-"""Machines for a bundle, one or one for each of its targets in their order: described, or as names or paths of files; None: from the search path."""
+"""Machines for a bundle, one or one for each of its targets in their order: described, or as names or paths of files; None: from the search path, or,
+where that has none of the name, as the bundle itself describes it."""
+OWN = "bundle"
+"""In place of a machine's name: as the bundle itself describes it."""
+NOTHING: Mapping[str, bytes] = {}
 
 
-def bundle_machines(targets: Sequence[Target], place: str, given: Given = None) -> dict[str, Machine]:
-    """The machine of each target by its name. Raises as `bundle_machine`, and E1105 for another number of machines than the bundle has."""
-    found = [given] if isinstance(given, Machine | str) else [*(given or [None] * len(targets))]
+def bundle_machines(targets: Sequence[Target], place: str, given: Given = None, members: Mapping[str, bytes] = NOTHING) -> dict[str, Machine]:
+    """The machine of each target by its name. members: of the bundle. Raises as `bundle_machine`, and E1105 for another number of machines than the
+    bundle has."""
+    each: Machine | str | None = OWN if given in (OWN, [OWN]) else None
+    found = [each] * len(targets) if each or not given else [given] if isinstance(given, Machine | str) else [*given]
     if len(found) != len(targets):
         names = ", ".join(target.name[:80] for target in targets)
         raise fail(
             "E1105", f"the bundle is for {len(targets)} machines ({names}), given are {len(found)}", hint="give them in this order", place=place
         )
-    return {target.name: bundle_machine(target, place, machine) for target, machine in zip(targets, found, strict=True)}
+    described = [members.get(description_name(number)) for number in range(len(targets))]
+    return {target.name: bundle_machine(target, place, machine, text) for target, machine, text in zip(targets, found, described, strict=True)}
 
 
-def bundle_machine(target: Target, place: str, machine: Machine | str | None = None) -> Machine:
-    """The machine of that name and configuration from the search path, or from the file of a path, with the bundle's parameters; or the one given.
-    The host's costs are the bundle's.
+def bundle_machine(target: Target, place: str, machine: Machine | str | None = None, description: bytes | None = None) -> Machine:
+    """The machine of that name and configuration from the search path, from the file of a path, or from the description in the bundle, with the
+    bundle's parameters; or the one given. The host's costs are the bundle's.
 
-    Raises UserError E0001 where there is none, E1104 for a name that cannot be one, E1105 where it was made for another architecture.
+    Raises UserError E0001 where there is none, E1104 for a name or a description that cannot be one, E1105 where it was made for another
+    architecture, E01xx and E02xx for mistakes in a description.
     """
-    found = machine if isinstance(machine, Machine) else _searched(target, place, machine or target.name)
+    found = machine if isinstance(machine, Machine) else _found(target, place, machine, description)
     if fingerprint(found) == target.fingerprint:
         return found if found.host == target.host else replace(found, host=target.host)
     there, here = (f"{name}:{config}" if config else name for name, config in ((target.name, target.config), (found.name, found.config)))
@@ -66,22 +75,55 @@ def bundle_machine(target: Target, place: str, machine: Machine | str | None = N
     raise fail(
         "E1105",
         f"the bundle was made for another form of {there[:80]}" if there == here else f"the bundle was made for {there[:80]}, this is {here}",
-        hint=different if different and target.name == found.name else "build the model again",
+        hint=_remedy(different if target.name == found.name else "", description is not None and not found.path.startswith(f"{place}/")),
         place=place,
     )
+
+
+def _remedy(different: str, described: bool) -> str:
+    own = f"--machine {OWN} takes the description that it brings" if described else ""
+    return "; ".join(filter(None, (different, own))) or "build the model again"
+
+
+def _found(target: Target, place: str, given: str | None, description: bytes | None) -> Machine:
+    if given == OWN and description is None:
+        text = f"the bundle brings no description of {target.name[:80]}"
+        raise fail("E0001", text, hint="tilewright export bundle writes one that does, where the machine is known", place=place)
+    if description is not None and (given == OWN or (given is None and target.name not in list_targets())):
+        return _described(target, place, description)
+    return _searched(target, place, given or target.name)
+
+
+def _described(target: Target, place: str, description: bytes) -> Machine:
+    """Without the files beside a machine's own: a build needs them, a run does not."""
+    try:
+        text = description.decode()
+    except UnicodeDecodeError as error:
+        raise fail("E1104", f"the description of {target.name[:80]} is not UTF-8 text at byte {error.start:#x}", place=place) from None
+
+    def load(overrides: Mapping[str, str]) -> Machine:
+        machine = load_text(text, f"{place}/{target.name[:80]}.yaml", target.config, overrides)
+        check_machine(machine)
+        return machine
+
+    return _with_params(target, place, load({}), load)
 
 
 def _searched(target: Target, place: str, given: str) -> Machine:
     """Parameters that differ from the configuration's are overridden; derived ones follow from them."""
     if not MACHINE_NAME.match(target.name):
         raise fail("E1104", f"{target.name[:80]!a} is not a valid machine name", place=place)
-    plain = _plain(target, place, given)
+    return _with_params(target, place, _plain(target, place, given), lambda overrides: load_checked_machine(given, target.config, overrides))
+
+
+def _with_params(target: Target, place: str, plain: Machine, load: Callable[[Mapping[str, str]], Machine]) -> Machine:
+    """plain: without the bundle's parameters. load: the same with others."""
     chosen = {(param, number): choice for (param, choice), number in plain.choices.items()}
     wrong = {name: value for name, value in target.params.items() if name in plain.settable and plain.params[name] != value}
     if not wrong:
         return plain
     try:
-        return load_checked_machine(given, target.config, {name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
+        return load({name: chosen.get((name, value), str(value)) for name, value in wrong.items()})
     except UserError as error:
         message = f"the bundle was made for a {target.name} that cannot be: {error.diagnostics[0].message}"
         raise fail("E1105", message, hint="build the model again", place=place) from None
@@ -94,13 +136,14 @@ def _plain(target: Target, place: str, given: str) -> Machine:
     except UserError as error:
         if given != target.name or [each.code for each in error.diagnostics] != ["E0001"]:
             raise
-        hint = f"put {target.name}.yaml and its folder into targets/, or name the file: --machine FILE.yaml, in Python machine="
+        hint = f"put {target.name}.yaml into targets/, or name the file: --machine FILE.yaml; a bundle that tilewright export bundle wrote needs none"
         raise fail("E0001", f"the bundle was made for {target.name}, which is not among the machines here", hint=hint, place=place) from None
 
 
 MAX_BYTES = 1 << 31
 MAX_MEMBERS = 1 << 14
-NAME = re.compile(r"(manifest\.json|host(0|[1-9][0-9]{0,4})\.onnx|region(0|[1-9][0-9]{0,4})\.(two|c|json|yaml|bin)|data-[0-9a-f]{64}\.bin)\Z")
+COUNT = "(0|[1-9][0-9]{0,4})"
+NAME = re.compile(rf"(manifest\.json|machine{COUNT}\.yaml|host{COUNT}\.onnx|region{COUNT}\.(two|c|json|yaml|bin)|data-[0-9a-f]{{64}}\.bin)\Z")
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -205,7 +248,17 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
 def trusted_bundle(path: Path, given: Given = None) -> tuple[Bundle, dict[str, Machine]]:
     """A bundle from anywhere and its machines by name. Raises as `read_bundle`, for the user's keys, and as `bundle_machines`."""
     bundle = read_bundle(path, trusted_keys())
-    return bundle, bundle_machines(bundle.manifest.targets, str(path), given)
+    return bundle, bundle_machines(bundle.manifest.targets, str(path), given, bundle.members)
+
+
+def described_bundle(bundle: Bundle, machines: Mapping[str, Machine], place: str) -> Bundle:
+    """The bundle with the text of each machine's file inside, so that it needs none. machines: by name.
+
+    Raises UserError E0001 for a file that cannot be read, E1105 where one has changed meanwhile.
+    """
+    texts = {description_name(n): read_text(Path(machines[each.name].path)).encode() for n, each in enumerate(bundle.manifest.targets)}
+    bundle_machines(bundle.manifest.targets, place, OWN, texts)
+    return replace(bundle, members={**bundle.members, **texts})
 
 
 def manifest_text(bundle: Bundle) -> str:

@@ -153,6 +153,11 @@ class Bundle:
     members: Mapping[str, bytes]
 
 
+def description_name(number: int) -> str:
+    """The member with the text of a machine's file, which a bundle has or has not; machines are counted from 0."""
+    return f"machine{number}.yaml"
+
+
 ORIGIN, HASH = re.compile(r"[0-9A-Za-z.+-]{1,40}\Z"), re.compile(r"([0-9a-f]{64})?\Z")
 MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
 
@@ -218,6 +223,8 @@ def _sizes(shape: tuple[int, ...]) -> bool:
 
 def _members(bundle: Bundle) -> Iterator[str]:
     manifest = bundle.manifest
+    described = [name for name in bundle.members if name.startswith("machine")]
+    yield from (f"'{name}' describes none of its machines" for name in described if name not in map(description_name, range(len(manifest.targets))))
     wanted = [*(segment.model for segment in manifest.hosts), *(name for region in manifest.regions for name in region.members)]
     yield from (f"there is no member '{name[:80]}'" for name in wanted if name not in bundle.members)
     for region in manifest.regions:

@@ -109,7 +109,8 @@ class Outcome:
 
 
 def load(path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None, native: bool = False) -> "Executor":
-    """A bundle, ready to run on `device`, the emulator if none is given. machine: for those that are not on the search path, or the paths of files.
+    """A bundle, ready to run on `device`, the emulator if none is given. machine: for those that are not on the search path, or the paths of files;
+    "bundle" takes descriptions that the bundle brings, as happens by itself where there is no machine of that name.
 
     device: one that takes programs of all of the bundle's machines, or one for each by the machine's name. native: whether C that the bundle brings
     may be compiled and run here, which only a bundle from a trusted place should. Where TILEWRIGHT_KEYS names public keys, one of them has to have
@@ -126,7 +127,7 @@ def open_bundle(
 ) -> "Executor":
     """As `load`, of a bundle in memory. optimise: whether ONNX Runtime may rewrite the host's segments."""
     start, manifest = perf_counter(), bundle.manifest
-    machines = bundle_machines(manifest.targets, place, given)
+    machines = bundle_machines(manifest.targets, place, given, bundle.members)
     devices = device if isinstance(device, Mapping) else dict.fromkeys(machines, device)
     hosts = tuple(open_segment(bundle.members[segment.model], bundle.members, place, optimise) for segment in manifest.hosts)
     retimed = {target.name for target in manifest.targets if target.timing != target_of(machines[target.name]).timing}

@@ -8,7 +8,7 @@ from typing import cast
 
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.runtime.bundle import bundle_machine, read_bundle
-from toolchain.runtime.contents import Bundle, Manifest, Target
+from toolchain.runtime.contents import Bundle, Manifest, Target, description_name
 from toolchain.runtime.timing import modelled
 from toolchain.schedule.form.files import read_schedule, read_schedules
 from toolchain.schedule.form.schedule import Group, Schedule, ScheduledOperation
@@ -201,7 +201,8 @@ def bundle_side(path: Path, name: str) -> Side:
     """Regions stand for their operations, which a bundle does not name. Raises UserError E0001, E11xx."""
     bundle = read_bundle(path)
     manifest = bundle.manifest
-    machines = {target.name: _known(target, str(path)) for target in manifest.targets}
+    described = [bundle.members.get(description_name(number)) for number in range(len(manifest.targets))]
+    machines = {target.name: _known(target, str(path), text) for target, text in zip(manifest.targets, described, strict=True)}
     keys = {each.name: working_values(known) if (known := machines[each.name]) else _parameters(each) for each in manifest.targets}
     found = {each: machine for each, machine in machines.items() if machine is not None}
     figures = dict(_bundle_figures(found, manifest)) if len(found) == len(machines) else {}
@@ -218,10 +219,11 @@ def _schedules(bundle: Bundle, place: str) -> dict[str, str]:
     return schedule_keys({name: read_schedule(source) for name, source in texts.items()})
 
 
-def _known(target: Target, place: str) -> Machine | None:
-    """None where no machine on the search path is the one that the bundle was made for; its parameters are still known."""
+def _known(target: Target, place: str, description: bytes | None) -> Machine | None:
+    """None where neither a machine on the search path nor the bundle's own description is the one that it was made for; its parameters are still
+    known."""
     try:
-        return bundle_machine(target, place)
+        return bundle_machine(target, place, description=description)
     except UserError:
         return None
 
