@@ -23,6 +23,8 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import Machine
 
+QUICK = ("-O1",)
+"""The compiler needs seconds for a machine's text, and half as many so; a program's footprints then take hundredths of a second longer."""
 Release = Callable[[ctypes.c_void_p], object]
 
 
@@ -56,7 +58,7 @@ def native_footprints(program: Program, order: Ints, provenance: Provenance) -> 
     Raises MemoryError, and UserError E0608 for a control memory that cannot be followed.
     """
     code = machine_source(program.machine)
-    library = load_library("footprints", code.source)
+    library = load_library("footprints", code.source, QUICK)
     return None if library is None else _Call(program, order, provenance, code).run(library)
 
 

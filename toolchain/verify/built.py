@@ -101,7 +101,13 @@ def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Pa
 
 def integer_stage(folder: Path) -> ir.Model:
     """The stage before partitioning, but with the recurrent layers whole that partitioning left to the host. Raises UserError E0001."""
-    return join_as(read_stage(stage_before(folder, "partition")), read_stage(stage_files(folder)[-1]))
+    integer, partitioned = integer_files(folder)
+    return join_as(read_stage(integer), read_stage(partitioned))
+
+
+def integer_files(folder: Path) -> tuple[Path, Path]:
+    """The two files that decide it, which name their weights by content. Raises UserError E0001."""
+    return stage_before(folder, "partition"), stage_files(folder)[-1]
 
 
 def stage_files(folder: Path) -> list[Path]:

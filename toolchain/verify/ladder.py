@@ -36,9 +36,10 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
+from toolchain.spec.memo import Memo, array_parts, digest_of_parts
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.spec.model.quantisation import Numerics, Range
-from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bundled_schedule
+from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bundled_schedule, integer_files
 from toolchain.verify.compare import (
     LAST_BITS,
     Comparison,
@@ -59,6 +60,7 @@ from toolchain.verify.region_ladder import climb_region, split_runs
 from toolchain.verify.verdict import Compared, Difference, ModelVerdict, OutputVerdict, RegionVerdict
 
 Tensors = Mapping[str, Array]
+ORACLES: Memo[Tensors] = Memo(16)
 ABSENT = "the integer network has no tensor of this name"
 UNMADE = "no call reads or makes it"
 
@@ -304,7 +306,17 @@ def verify_outputs(built: Built, samples: Samples) -> list[OutputVerdict]:
     """
     runs = (region.images for region in built.bundle.manifest.regions)
     images = first_samples(samples, lcm(*(machine.lockstep for machine in built.machines.values()), *runs))
-    return _outputs(built, images, oracle_tensors(built.integer, images), check=True)
+    return _outputs(built, images, _oracle_outputs(built, images), check=True)
+
+
+def _oracle_outputs(built: Built, images: Samples) -> Tensors:
+    """The integer network's outputs alone, made once in a process for machines that have the same one."""
+
+    def made() -> Tensors:
+        found = oracle_tensors(built.integer, images)
+        return {value.name or "": found[value.name or ""] for value in built.integer.graph.outputs}
+
+    return ORACLES.of(digest_of_parts([*(path.read_bytes() for path in integer_files(built.stages)), *array_parts(images)]), made)
 
 
 def _outputs(built: Built, images: Samples, expected: Mapping[str, Array], check: bool = False) -> list[OutputVerdict]:
@@ -319,11 +331,14 @@ def _outputs(built: Built, images: Samples, expected: Mapping[str, Array], check
 
 
 def mixed_samples(executor: Executor, images: Samples, found: Sequence[Mapping[str, Array]]) -> dict[str, int]:
-    """By output, how many elements of the first BESIDE samples are others where samples share a call, or a run, than where each is alone.
+    """By output, how many elements of the first BESIDE samples are others where samples share a call, or a run, than where each is alone;
+    none of a single sample.
 
     found: the outputs of each sample, of as many samples in a run as the machine takes.
     """
     few = {name: array[:BESIDE] for name, array in images.items()}
+    if sample_count(few) < BESIDE:
+        return dict.fromkeys(found[0], 0)
     alone = [executor.run_samples({name: array[k : k + 1] for name, array in few.items()})[0] for k in range(sample_count(few))]
     ways = list(zip(alone, found, strict=False))
     apart = {name: [one[name] for one in alone] for name in alone[0]}

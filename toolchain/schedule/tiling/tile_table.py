@@ -1,7 +1,7 @@
 """The tiles that a kernel allows for an operation, and the costs of their steps: found once for all that differ in their room on chip alone."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -38,28 +38,41 @@ class StepCosts:
 def step_costs(problem: Problem, sizes: Columns, names: Columns, trips: Mapping[str, Reals], even: bool) -> StepCosts:
     """names: `tile_names` of the sizes. trips: `trips_of` them; where those of another operation of a group, its tiles are all taken for full ones.
     even: all tiles are taken for full ones, as streams share them."""
-    frame = tile_frame(problem, names)
-    instructions = [step_instructions(problem, step, frame) for step in problem.steps]
-    full = _cycles(problem, names)
+    count, cut = len(next(iter(sizes.values()))), [] if even else _left_over(problem, sizes, trips)
+    parts = [names, *(tile_names(problem, {**rows_of(sizes, rows), d.name: left}) for d, rows, left in cut)]
+    (full, *rests), instructions = _costs_of(problem, parts)
     mean = [{unit: cycles.astype(np.float64) for unit, cycles in costs.items()} for costs in full]
-    for d in () if even else problem.kernel.tile:
+    for (d, rows, _), last in zip(cut, rests, strict=True):
+        whole_trips = trips[d.name][rows]
+        for step, own, costs, rest in zip(problem.steps, mean, full, last, strict=True):
+            for unit in costs if _is_cut(problem, step, d) else ():
+                whole = costs[unit][rows]
+                own[unit][rows] += (np.floor(whole_trips) * whole + rest[unit]) / whole_trips - whole
+    return StepCosts(mean, [each[:count] for each in instructions])
+
+
+def _left_over(problem: Problem, sizes: Columns, trips: Mapping[str, Reals]) -> list[tuple[Dimension, Ints, Ints]]:
+    """The dimensions that some tiles do not divide: the rows of those tiles, and the units that are left at the end."""
+    found: list[tuple[Dimension, Ints, Ints]] = []
+    for d in problem.kernel.tile:
         left = problem.extents[d.name] % sizes[d.name]
         rows = np.flatnonzero((left > 0) & (trips[d.name] == problem.extents[d.name] / sizes[d.name]))
-        if not len(rows):
-            continue
-        whole_trips, last = trips[d.name][rows], _cycles(problem, tile_names(problem, {**rows_of(sizes, rows), d.name: left[rows]}))
-        for step, own, costs, rest in zip(problem.steps, mean, full, last, strict=True):
-            for unit in {**costs, **rest} if _is_cut(problem, step, d) else ():
-                whole = costs[unit][rows] if unit in costs else np.zeros(len(rows), np.int64)
-                own.setdefault(unit, np.zeros(len(left)))
-                own[unit][rows] += (np.floor(whole_trips) * whole + rest.get(unit, 0)) / whole_trips - whole
-    return StepCosts(mean, instructions)
+        found += [(d, rows, left[rows])] if len(rows) else []
+    return found
 
 
-def _cycles(problem: Problem, names: Columns) -> list[dict[str, Ints]]:
-    """By step, then by unit, for tiles of any sizes. names: `tile_names`."""
+def _costs_of(problem: Problem, parts: Sequence[Columns]) -> tuple[list[list[dict[str, Ints]]], list[Ints]]:
+    """Cycles by part, by step and by unit, and the instructions of each step for the tiles of all parts. parts: `tile_names` of tiles of any sizes.
+
+    All are evaluated at once: an expression takes about as long for some hundred rows as for one.
+    """
+    counts = [len(next(iter(part.values()))) for part in parts]
+    names = {name: np.concatenate([part[name] for part in parts]) if np.ndim(value) else value for name, value in parts[0].items()}
     frame = tile_frame(problem, names)
-    return [step_cycles(problem, step, names, frame) for step in problem.steps]
+    cycles = [step_cycles(problem, step, names, frame) for step in problem.steps]
+    instructions = [step_instructions(problem, step, frame) for step in problem.steps]
+    ranges = [slice(stop - count, stop) for count, stop in zip(counts, np.cumsum(counts).tolist(), strict=True)]
+    return [[{unit: column[rows] for unit, column in costs.items()} for costs in cycles] for rows in ranges], instructions
 
 
 def _is_cut(problem: Problem, step: Step, d: Dimension) -> bool:

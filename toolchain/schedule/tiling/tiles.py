@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.kernel import Dimension, Place, Step
 from toolchain.schedule.kernels.pools import Rooms, Slot, Taken, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.step_cost import loading_cycles, overlapped, step_transfers, tile_faults, tile_frame
-from toolchain.schedule.tiling.tile_table import StepCosts, grid_of, legal_tiles, rooms_of, step_costs, tile_names, tile_table, trips_of
+from toolchain.schedule.tiling.tile_table import StepCosts, grid_of, rooms_of, step_costs, tile_names, tile_table, trips_of
 from toolchain.spec.arrays import Ints, Reals, rows_of
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.reason import Reason
@@ -27,9 +27,6 @@ INSTRUCTION, SHARED = 8.0, 2.0
 share the tiles, which many small ones do more evenly."""
 HANDOVER = 1 / 256
 """The cost of a cycle for which the next operation waits: little, as it mostly has something else to do, but tiles get no larger than need be."""
-
-FEW = 3
-"""Sizes of each dimension that are tried first where any tile will do."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +75,11 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, a
 
 
 def tile_fits(problem: Problem) -> bool:
-    """Whether any tile fits with one slot of each place; small ones are tried first."""
-    for count in (1, FEW, None):
-        sizes, _, rooms = legal_tiles(problem, grid_of(problem, count))
-        free = Rooms(problem.pools, len(next(iter(sizes.values()))))
-        take_slots(problem, trips_of(problem, sizes), rooms, 1, free)
-        if bool(free.fit.any()):
-            return True
-    return False
+    """Whether any tile fits with one slot of each place. The search for tiles asks for the same table later."""
+    table = tile_table(problem)
+    free = Rooms(problem.pools, len(next(iter(table.sizes.values()))))
+    take_slots(problem, trips_of(problem, table.sizes), table.rooms, 1, free)
+    return bool(free.fit.any())
 
 
 def crowded(problem: Problem) -> Reason:
