@@ -4,13 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import onnx_ir as ir
 import pytest
 
 from toolchain.explore.measure import measure, variables_of
 from toolchain.explore.study import Axis, Study
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
+from toolchain.spec.memo import Memo
+from toolchain.verify import ladder
 from toolchain.verify.built import Built
+from toolchain.verify.compare import oracle_tensors
 from toolchain.verify.ladder import verify_outputs
 from toolchain.verify.verdict import OutputVerdict
 
@@ -79,3 +83,18 @@ def test_a_point_whose_outputs_differ_on_a_sample_is_refused(builds: Path, monke
     monkeypatch.setattr("toolchain.verify.ladder.verify_outputs", off_by_one)
     found = measure(replace(STUDY, axes=STUDY.axes[:1], verify="sample"), ("4",), builds)
     assert found.refused.startswith("E1204 output ")
+
+
+def test_the_oracle_is_asked_once_for_machines_with_the_same_integers(builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    def counted(model: ir.Model, samples: Mapping[str, Array]) -> dict[str, Array]:
+        asked.append(len(samples))
+        return oracle_tensors(model, samples)
+
+    monkeypatch.setattr(ladder, "ORACLES", Memo[Mapping[str, Array]](8))
+    monkeypatch.setattr(ladder, "oracle_tensors", counted)
+    study = replace(STUDY, axes=(Axis("LOG_BUS", ("3", "4")), Axis("LOG_BLOCK", ("4", "5"))), verify="sample")
+    found = [measure(study, point, builds) for point in (("3", "4"), ("4", "4"))]
+    assert len({each.figures["ms"] for each in found}) == 2
+    assert (asked, [each.refused for each in found]) == ([1], ["", ""])

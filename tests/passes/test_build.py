@@ -27,13 +27,25 @@ from toolchain.graph.regions import REGION, TARGET, region_calls, region_functio
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.operations.library import builtin_kinds
-from toolchain.passes.build import Offer, Turn, build_graph, build_turns, calibration_table, declared_table, default_pipeline, steps_of
+from toolchain.passes import build as module
+from toolchain.passes.build import (
+    Offer,
+    Turn,
+    build_graph,
+    build_turns,
+    calibration_table,
+    declared_table,
+    default_pipeline,
+    float_passes,
+    steps_of,
+)
 from toolchain.passes.context import Context, Device, Wish, give
 from toolchain.passes.equalise import CorrectBias
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.leave import absorb_activations, release_activations
 from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
 from toolchain.spec.errors import Source
+from toolchain.spec.memo import Memo
 from toolchain.spec.model.quantisation import Numerics
 
 
@@ -169,6 +181,31 @@ def test_every_stage_runs_and_two_builds_are_equal(tmp_path: Path) -> None:
         np.testing.assert_allclose(result, results[0], rtol=1e-4, atol=1e-5)
     assert np.abs(results[-2] - results[0]).max() < 0.2
     np.testing.assert_array_equal(results[-1], results[-2])
+
+
+def test_a_float_network_is_held_against_its_file_once_for_each_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, asked = save(branchy(), tmp_path), list[str]()
+    monkeypatch.setattr(module, "CHECKED", Memo[None](8))
+    monkeypatch.setattr(module, "check_floats", lambda *given: asked.append(given[5]))
+    table = calibration_table(path, {}, samples())
+    context = Context(str(path), numerics=NARROW, table=table, samples=samples())
+    whole, simple = default_pipeline(), Pipeline(tuple(float_passes(default_pipeline().passes)))
+
+    def checks(digest: str = "a", context: Context = context, pipeline: Pipeline = whole) -> int:
+        before = len(asked)
+        folder = tmp_path / f"stages{len([*tmp_path.iterdir()])}"
+        build_graph(path, {}, context, Store(folder, lent={path.absolute(): digest} if digest else {}), pipeline)
+        return len(asked) - before
+
+    other = {name: array + 1 for name, array in samples().items()}
+    wide = {name: replace(seen, spread=replace(seen.spread, maximum=2 * seen.spread.maximum)) for name, seen in table.tensors.items()}
+    assert checks() == 1
+    assert checks(context=replace(context, numerics=replace(NARROW, accumulator_bits=30))) == 0
+    assert checks("b") == 1, "another model file"
+    assert checks(context=replace(context, samples=other)) == 1
+    assert checks(context=replace(context, table=replace(table, tensors=wide))) == 1
+    assert checks(pipeline=simple) == 1, "another float stage"
+    assert [checks(""), checks("")] == [1, 1], "a file that is none of the build's own"
 
 
 def test_the_default_pipeline_prints_and_reads_back() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from toolchain.explore.measure import Outcome, measure
@@ -19,6 +20,8 @@ AHEAD = 2
 """Points that wait for each worker, so that none is idle."""
 DIED = "every worker that was given this point died"
 """The refusal of a point that Dask gave to several workers in turn."""
+QUIET: Mapping[str, object] = MappingProxyType({"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s"})
+"""Settings of Dask, which workers inherit: it would look at each one's stack a hundred times a second, and wake fifty times to see that it can."""
 Measured = Iterator[tuple[Trial, Outcome]]
 Workers = Callable[[Iterable[Trial]], Measured]
 
@@ -41,17 +44,19 @@ def workers(study: Study, root: Path, count: int, scheduler: str) -> Generator[W
         yield partial(here, study, root)
         return
     distributed = _library()
-    try:
-        cluster = None if scheduler else distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
-        client = distributed.Client(scheduler or cluster, timeout="20s")
-    except (OSError, TimeoutError, ValueError) as error:
-        raise fail("E1503", f"the scheduler '{scheduler[:80]}' does not answer: {type(error).__name__}", hint="--workers N needs none") from None
-    try:
-        yield partial(_far, study, root, client, AHEAD * (count if not scheduler else max(len(client.scheduler_info()["workers"]), 1)))
-    finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()
+    with import_module("dask").config.set(QUIET):
+        try:
+            cluster = None if scheduler else distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            client = distributed.Client(scheduler or cluster, timeout="20s")
+        except (OSError, TimeoutError, ValueError) as error:
+            text = f"the scheduler '{scheduler[:80]}' does not answer: {type(error).__name__}"
+            raise fail("E1503", text, hint="--workers N needs none") from None
+        try:
+            yield partial(_far, study, root, client, AHEAD * (count if not scheduler else max(len(client.scheduler_info()["workers"]), 1)))
+        finally:
+            client.close()
+            if cluster is not None:
+                cluster.close()
 
 
 def _library() -> Any:
