@@ -306,11 +306,17 @@ def _bundle(bundle: argparse.ArgumentParser) -> None:
     text = actions.add_parser("disasm", help="the assembly of a region's program")
     for action in (show, run, text):
         _from_elsewhere(action)
-    show.add_argument("--operations", action="store_true", help="also each operation of its programs, with the cycles in which it runs")
+    show.add_argument(
+        "--operations",
+        action="store_true",
+        help="also each operation of its programs, with its cycles and bytes, and each memory",
+    )
     show.add_argument("--hashes", action="store_true", help="also the SHA-256 of the manifest and of every other member")
     show.set_defaults(run="bundle:show")
     run.add_argument("input", metavar="INPUTS.npz", help="an array of samples for each input, by its name")
     run.add_argument("-o", "--output", metavar="OUTPUTS.npz", help="where the outputs go, by their names")
+    wanted = "the right outputs by their names, or an array 'labels' of the right classes: prints how close the results are"
+    run.add_argument("--expected", metavar="EXPECTED.npz", help=wanted)
     run.add_argument("--native", action="store_true", help="compile and run C that the bundle brings; only for one that you trust")
     run.set_defaults(run="bundle:run")
     text.add_argument("--region", metavar="REGION", help="the first one, unless another is named")

@@ -1,5 +1,6 @@
 """`tilewright bundle`: a file alone says what it is, and runs."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,18 @@ def test_it_runs_the_samples_of_a_file(bundle: Path, capsys: pytest.CaptureFixtu
         assert {name: found[name].tobytes() for name in found.files} == {name: array.tobytes() for name, array in expected.items()}
 
 
+def test_results_are_compared_with_those_that_a_file_expects(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A network's own results are all as expected, those of other samples are not."""
+    np.savez("in.npz", x=small.images(3)[:, None])
+    assert main(["bundle", "run", str(bundle), "in.npz", "-o", "out.npz"]) == 0
+    capsys.readouterr()
+    assert main(["bundle", "run", str(bundle), "in.npz", "--expected", "out.npz"]) == 0
+    told = capsys.readouterr().out.splitlines()[-len(read_bundle(bundle).manifest.outputs) :]
+    assert all(re.fullmatch(r"\S+: all \d+ elements as expected", line) for line in told), told
+    assert main(["bundle", "run", str(bundle), "in.npz", "--expected", "in.npz"]) == 1
+    assert "E0808 the file has neither" in capsys.readouterr().err
+
+
 def test_the_assembly_is_the_programs(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bundle", "disasm", str(bundle), "--region", "region1", "-o", "region1.asm"]) == 0
     compiled_region = small.network()[2]["region1"]
@@ -65,11 +78,14 @@ def test_the_assembly_is_the_programs(bundle: Path, capsys: pytest.CaptureFixtur
 def test_operations_of_its_programs(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bundle", "show", str(bundle), "--operations"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    table = [line.split() for line in lines[next(number for number, line in enumerate(lines) if line.startswith("region")) + 1 :]]
+    first, second = (number for number, line in enumerate(lines) if line.startswith("region "))
+    table, rooms = ([line.split() for line in part] for part in (lines[first + 1 : second - 1], lines[second + 1 :]))
     regions = {name: region.program for name, region in small.network()[2].items()}
     assert [(row[0], row[1]) for row in table] == [("region0", "conv1"), ("region0", "conv2"), ("region1", "conv3")]
     assert sum(int(row[3]) for row in table if row[0] == "region1") <= len(regions["region1"])
     assert max(float(row[5].replace(",", "")) for row in table if row[0] == "region1") <= read_bundle(bundle).manifest.regions[1].cycles
+    memories = [memory.name for memory in load_machine("vta").memories if memory.kind != "register"]
+    assert [(row[0], row[1]) for row in rooms] == [(region, name) for region in ("region0", "region1") for name in memories]
 
 
 def test_a_machine_that_is_not_here_is_named(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

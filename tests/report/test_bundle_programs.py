@@ -9,6 +9,7 @@ from tests.operations.made import load_machine
 from tests.report.profile.measured import region
 from tests.runtime import small
 from toolchain.report.bundle_programs import HEAD, bundle_operations, modelled_region, timed_regions
+from toolchain.report.tables import scaled
 from toolchain.runtime.contents import Bundle
 from toolchain.spec.errors import UserError
 
@@ -48,13 +49,25 @@ def test_lines_are_in_the_order_in_which_operations_start_and_count_all_instruct
     bundle, machines = small.bundle(), {"vta": load_machine("vta")}
     lines = bundle_operations(bundle, machines, "small.bundle").splitlines()
     assert lines[0].split() == " ".join(HEAD).split()
-    rows = [line.split() for line in lines[1:]]
+    rows = [line.split() for line in lines[1 : lines.index("")]]
     starts = [float(row[4].replace(",", "")) for row in rows if row[0] == "region0"]
     assert starts == sorted(starts)
     owner = region().owner
     assert {row[1]: int(row[3]) for row in rows if row[0] == "region0"} == {
         name: int((owner == number).sum()) for number, name in enumerate(region().operations)
     }
+
+
+def test_bytes_of_operations_and_memories_are_those_of_the_program() -> None:
+    """Every instruction that moves bytes from or to DRAM belongs to an operation."""
+    bundle, prints = small.bundle(), region().timeline.footprints
+    lines = bundle_operations(bundle, {"vta": load_machine("vta")}, "small.bundle").splitlines()
+    dram = prints.program.machine.memories.index(prints.program.machine.memory[bundle.manifest.regions[0].map.memory])
+    read, written = int(prints.traffic_read[:, dram].sum()), int(prints.traffic_written[:, dram].sum())
+    room = next(line for line in lines[lines.index("") + 2 :] if line.split()[:2] == ["region0", prints.program.machine.memories[dram].name])
+    assert " ".join(room.split()[2:]) == f"{scaled(read, 'B')} {scaled(written, 'B')}"
+    owned = region().owner >= 0
+    assert int((prints.traffic_read + prints.traffic_written)[owned, dram].sum()) == read + written
 
 
 def test_a_bundle_without_programs_says_so() -> None:

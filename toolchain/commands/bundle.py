@@ -82,9 +82,9 @@ def _shape(entry: "Interface") -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs samples of a file and prints the results, or writes them.
+    """Runs samples of a file and prints the results, or writes them; with --expected also how close they are to those of a file.
 
-    Raises UserError E0001, E0808 for the file, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
+    Raises UserError E0001, E0808 for the files, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
     import numpy as np
 
     from toolchain.runtime.executor import load
@@ -96,6 +96,10 @@ def run(arguments: argparse.Namespace) -> None:
     for name, array in outcome.outputs.items():
         print(f"{one_line(name)}: {array.dtype} {list(array.shape)}, begins with {np.asarray(array).ravel()[:FIRST].tolist()}")
     print(f"{outcome.samples} samples in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
+    if arguments.expected:
+        from toolchain.report.expected import expected_lines
+
+        print(*expected_lines(outcome.outputs, Path(arguments.expected)), sep="\n")
     if arguments.output:
         out = io.BytesIO()
         np.savez(out, allow_pickle=False, **outcome.outputs)

@@ -19,7 +19,7 @@ from toolchain.models.exact_ops import bell, key_of, signed_bytes, words
 from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded
 from toolchain.models.operators import Shape
 from toolchain.spec.arrays import Array
-from toolchain.spec.errors import UserError, fail, nearest
+from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.files import is_file, is_folder, read_limited
 from toolchain.spec.packages import require_package
 
@@ -271,12 +271,21 @@ def _unusable(recorded: Recorded, message: str, hint: str = "") -> UserError:
 
 
 def _array(recorded: Recorded, name: str) -> Array:
-    data, path = read_limited(recorded.file, MAX_BYTES, "the sample file"), recorded.file
+    found = file_arrays(recorded.file, name, recorded.span)
+    if name not in found:
+        hint = nearest(name, found) or f"known: {', '.join(found)}"
+        raise _unusable(recorded, f"there is no array '{name}' in {recorded.file}", hint)
+    return found[name]
+
+
+def file_arrays(path: Path, only: str = "", span: Span | None = None) -> dict[str, Array]:
+    """The arrays of an .npz file by name; `only` one of them, the others being empty. span: of the line that names the file.
+
+    Raises UserError E0001, E0808.
+    """
+    data = read_limited(path, MAX_BYTES, "the sample file")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            if name not in archive.files:
-                hint = nearest(name, archive.files) or f"known: {', '.join(archive.files)}"
-                raise _unusable(recorded, f"there is no array '{name}' in {path}", hint)
-            return archive[name]
+            return {name: archive[name] if only in ("", name) else np.empty(0) for name in archive.files}
     except _DAMAGED:
-        raise _unusable(recorded, f"{path} is not an .npz file of plain arrays") from None
+        raise fail("E0808", f"{path} is not an .npz file of plain arrays", span, place=str(path)) from None

@@ -1,4 +1,4 @@
-"""The programs of a bundle alone: timed by the model, with the names of their operations and the table of when each runs."""
+"""The programs of a bundle alone: timed by the model, with the names of their operations, the table of when each runs, and that of memories."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ import numpy as np
 
 from toolchain.codegen.binary import read_origins
 from toolchain.isa.program import Ints
-from toolchain.report.tables import table_text
+from toolchain.report.region_use import memory_rooms
+from toolchain.report.tables import scaled, table_text
 from toolchain.report.timeline_data import Legend, Node
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.open_region import region_image
@@ -16,7 +17,8 @@ from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_state
 from toolchain.verify.built import bundled_schedule
 
-HEAD = ("region", "operation", "kernel", "instructions", "first cycle", "last cycle", "busiest unit", "its cycles")
+HEAD = ("region", "operation", "kernel", "instructions", "first cycle", "last cycle", "busiest unit", "its cycles", "DRAM bytes")
+MEMORIES = ("region", "memory", "read", "written", "in use", "of")
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,28 @@ def modelled_region(bundle: Bundle, region: RegionProgram, machine: Machine, pla
 
 
 def bundle_operations(bundle: Bundle, machines: Mapping[str, Machine], place: str, terminal: bool = False, width: int = 120) -> str:
-    """A line for each operation of each program, in the order in which they start; ends in one line feed. Raises as `modelled_region`."""
+    """A line for each operation of each program, in the order in which they start, and one for each memory; ends in one line feed. Bytes are those of
+    a run; in use are those of one instance of a memory that the program touches anywhere. Raises as `modelled_region`."""
     regions = timed_regions(bundle, machines).values()
     timed = [modelled_region(bundle, region, machines[region.target], place) for region in regions]
+    if not timed:
+        return "no programs of instructions\n"
     rows = [row for region in timed for row in _rows(region)]
-    return table_text(list(HEAD), rows, (0, 1, 2, 6), terminal, width) if rows else "no programs of instructions\n"
+    rooms = [row for region in timed for row in _memories(region)]
+    tables = ((HEAD, rows, (0, 1, 2, 6)), (MEMORIES, rooms, (0, 1)))
+    return "\n".join(table_text(list(head), body, left, terminal, width) for head, body, left in tables)
+
+
+def _memories(region: ModelledRegion) -> Iterator[list[str]]:
+    for room in memory_rooms(region.timeline.footprints):
+        kept = [scaled(room.used, "B"), scaled(room.of, "B")] if room.on_chip else ["", ""]
+        yield [region.name, room.memory, scaled(room.read, "B"), scaled(room.written, "B"), *kept]
 
 
 def _rows(region: ModelledRegion) -> Iterator[list[str]]:
-    program, result = region.timeline.program, region.timeline.result
+    program, result, prints = region.timeline.program, region.timeline.result, region.timeline.footprints
+    dram = [number for number, memory in enumerate(program.machine.memories) if memory.kind == "dram"]
+    moved = (prints.traffic_read[:, dram] + prints.traffic_written[:, dram]).sum(axis=1)
     mine = {number: np.flatnonzero(region.owner == number) for number in range(len(region.operations))}
     there = {number: index for number, index in mine.items() if len(index)}
     for number, index in sorted(there.items(), key=lambda each: float(result.start[each[1]].min())):
@@ -77,4 +92,5 @@ def _rows(region: ModelledRegion) -> Iterator[list[str]]:
         yield [
             region.name, one_line(region.operations[number]), region.legend.nodes[number].kind, f"{len(index):,}",
             f"{result.start[index].min():,.0f}", f"{result.end[index].max():,.0f}", program.machine.units[unit].name, f"{busy[unit]:,.0f}",
+            scaled(int(moved[index].sum()), "B"),
         ]  # fmt: skip

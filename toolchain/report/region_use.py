@@ -85,7 +85,7 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
     images = tested.map.rooms * next(iter(tested.region.tensors.values())).batch
     return RegionUse(
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
-        tuple(_operations(tested, timeline)), tuple(_memories(timeline.footprints)), found.constants,
+        tuple(_operations(tested, timeline)), tuple(memory_rooms(timeline.footprints)), found.constants,
         len(np.unique(tested.program.stream[tested.owner >= 0])), tested.program.machine.timing.peak_macs,
         *unshown_values(tested.program), available=tested.program.machine.streams, copies=tested.map.rooms,
     )  # fmt: skip
@@ -145,7 +145,8 @@ def _at_once(owned: Sequence[Ints], order: Ints) -> list[list[tuple[int, Ints]]]
     return found
 
 
-def _memories(prints: Footprints) -> Iterator[MemoryRoom]:
+def memory_rooms(prints: Footprints) -> Iterator[MemoryRoom]:
+    """Of each memory that is no register."""
     machine, runs = prints.program.machine, prints.runs
     read, written = prints.traffic_read.sum(axis=0), prints.traffic_written.sum(axis=0)
     for number, memory in enumerate(machine.memories):
