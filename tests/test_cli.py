@@ -213,3 +213,13 @@ def test_list_names_every_machine_and_survives_a_broken_one(
     printed = capsys.readouterr()
     assert printed.out.startswith("clib: ")
     assert "broken.yaml:2:1: E0101" in printed.err
+
+
+@pytest.mark.parametrize(("words", "usage"), [(["explore", "vta", "digits"], "explore"), (["bundle", "show", "a", "b"], "bundle show")])
+def test_a_word_too_many_is_told_with_the_usage_of_its_command(words: list[str], usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"usage: tilewright {usage} ")
+    assert told.endswith(f"tilewright {usage}: error: unrecognized arguments: {words[-1]}\n")

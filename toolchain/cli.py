@@ -73,6 +73,15 @@ class _Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"'{value}' is unknown; {near}")
         super()._check_value(action, value)
 
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]: its overloads are one
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """A command refuses words by itself, so that its own usage stands above the message."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
+
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""

@@ -114,7 +114,7 @@ def described(studio_page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     plain = studio_page.parent / "bundle" / "digits.bundle"
     assert main(["export", "bundle", str(plain), "-o", str(tmp_path / "digits.bundle")]) == 0
     text = Path("targets", "toy.yaml").read_bytes()
-    assert f"runs without the files of toy, whose descriptions ({len(text)} bytes) are inside" in capsys.readouterr().out
+    assert f"digits.bundle: with {len(text)} bytes that describe toy; it needs no other file" in capsys.readouterr().out
     assert read_bundle(tmp_path / "digits.bundle").members == {**read_bundle(plain).members, "machine0.yaml": text}
     monkeypatch.chdir(tmp_path)
     return Path("digits.bundle")

@@ -128,7 +128,7 @@ def export_bundle(arguments: argparse.Namespace) -> None:
     whole = described_bundle(bundle, machines, str(path))
     write_bundle(output, whole)
     size = sum(len(whole.members[description_name(number)]) for number in range(len(machines)))
-    print(f"{output}: runs without the files of {' and '.join(machines)}, whose descriptions ({size} bytes) are inside")
+    print(f"{output}: with {size} bytes that describe {' and '.join(machines)}; it needs no other file")
 
 
 def export_onnx(arguments: argparse.Namespace) -> None:
