@@ -12,7 +12,7 @@ from tests.slower import slower
 from tests.spec.small import small
 from toolchain.spec import fingerprint as hashes
 from toolchain.spec.expr import Binary, Const, Name, walk
-from toolchain.spec.fingerprint import MachineKey, fingerprint, placing_hash, section_hashes
+from toolchain.spec.fingerprint import MachineKey, fingerprint, named_params, placing_hash, section_hashes, words_of
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.spec.render import render
@@ -66,6 +66,17 @@ def test_parameters_count_only_where_semantics_name_them() -> None:
     assert fingerprint(small(overrides={"MODE": "exact"})) == fingerprint(small())
     named = ("      for i in range(count):\n          k =", "      for i in range(count + MODE):\n          k =")
     assert fingerprint(small(named, overrides={"MODE": "exact"})) != fingerprint(small(named))
+
+
+def test_the_text_of_an_elaborated_machine_names_few_parameters() -> None:
+    assert named_params(small()) == ()
+    assert named_params(small(("      for i in range(count):\n          k =", "      for i in range(count + MODE):\n          k ="))) == ("MODE",)
+    assert "SHR" in named_params(load_machine("vta"))
+    assert "LOG_BUS" not in named_params(load_machine("vta"))
+
+
+def test_words_are_whole_names() -> None:
+    assert words_of("a_b=LOG_BUS-3\nNOT_LOG_BUS # é x1 1y") == {"a_b", "LOG_BUS", "NOT_LOG_BUS", "x1", "y"}
 
 
 def test_it_is_stable() -> None:

@@ -154,7 +154,7 @@ def test_a_file_of_the_users_own_is_no_stage(name: str, folder: Path, capfd: pyt
 
 def test_other_sizes_and_parameters_have_folders_of_their_own(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = artefacts(folder)
-    assert _again(capfd, *WORDS, "params=LOG_BUS:4")[-len(EVERY) + 2 :] == EVERY[2:]
+    assert _again(capfd, *WORDS, "params=LOG_UOP_BUFF:14")[-len(EVERY) + 2 :] == EVERY[2:]
     assert {name: data for name, data in artefacts(folder).items() if name in before} == before
     assert _again(capfd) == []
 

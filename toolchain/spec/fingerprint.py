@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -87,6 +87,30 @@ def _params(machine: Machine, sections: Mapping[str, Tree]) -> dict[str, Tree]:
     words = {word for text in texts for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", "\n".join(code_lines(text)))}
     held = sections.get("params")
     return {name: value for name, value in held.items() if name in words} if isinstance(held, dict) else {}
+
+
+def named_params(machine: Machine) -> tuple[str, ...]:
+    """Parameters whose names stand anywhere in the elaborated machine: in all its other values those of parameters are in place already."""
+    sections = {name: section for name, section in render(machine, NOTES).items() if name not in ("target", "params", "assumptions", "costs")}
+    words = words_of("\n".join(text for section in sections.values() for text in _texts(section)))
+    return tuple(name for name in machine.params if name in words)
+
+
+def _texts(tree: Tree) -> Iterator[str]:
+    if isinstance(tree, str):
+        yield tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from _texts(value)
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Everything in a text that can be a name."""
+    return frozenset(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text))
 
 
 def code_lines(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from toolchain.spec.schema import validate
 from toolchain.spec.sections.conventions import quantity
 from toolchain.spec.typed_json import from_json, to_json
 from toolchain.spec.yaml_nodes import Node, parse_yaml
+from toolchain.tasks.receipts import digest_of
 from toolchain.tasks.variables import SEPARATOR
 
 LONGEST = 80
@@ -68,6 +69,8 @@ class _Known:
     models: tuple[str, ...]
     streams: int
     lockstep: int
+    values: Mapping[str, str]
+    named: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class Target:
 
     sections: hash of each section of the elaborated machine that can change a result, the order of its entries included.
     placing: hash of the part of the section `timing` that placing operations reads. notes: hash of the whole text, for people too.
-    streams: that it runs. lockstep: images that each of them takes at once. without: its kernels that are left out.
+    streams: that it runs. lockstep: images that each of them takes at once. without: its kernels that are left out. values: of all parameters.
+    named: parameters that elaborated sections name.
     """
 
     given: str
@@ -92,6 +96,8 @@ class Target:
     lockstep: int
     text: str = field(repr=False)
     without: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    named: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -112,6 +118,11 @@ class Target:
         """As commands take it: `NAME:CONFIG --set PARAM=VALUE`."""
         return " ".join((shlex.quote(self.given), *(f"--set {name}={value}" for name, value in self.params)))
 
+    def chosen_params(self, words: Collection[str]) -> str:
+        """A hash of the parameters that the elaborated machine or these words name: the others have no other way into a result than its sections.
+        words: of the machine's folder."""
+        return digest_of({name: value if name in self.named or name in words else "" for name, value in self.values.items()})
+
     @property
     def folder(self) -> Path:
         """The folder of the machine's kernels and templates."""
@@ -131,7 +142,7 @@ def load_target(given: str, params: tuple[tuple[str, str], ...], cache: Path) ->
         found = _elaborated(text, path, config, params)
         _keep(kept, found)
     sections, runs = (found.sections, found.placing, found.notes), (found.streams, found.lockstep)
-    return Target(given, found.name, found.config, params, path, *sections, found.models, *runs, text)
+    return Target(given, found.name, found.config, params, path, *sections, found.models, *runs, text, values=found.values, named=found.named)
 
 
 def _code() -> tuple[str, ...]:
@@ -140,7 +151,7 @@ def _code() -> tuple[str, ...]:
 
 def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str], ...]) -> _Known:
     from toolchain.isa.check_machine import check_machine
-    from toolchain.spec.fingerprint import notes_hash, placing_hash, section_hashes
+    from toolchain.spec.fingerprint import named_params, notes_hash, placing_hash, section_hashes
     from toolchain.spec.load import load_text
 
     machine = load_text(text, str(path), config, dict(params))
@@ -149,7 +160,8 @@ def _elaborated(text: str, path: Path, config: str, params: tuple[tuple[str, str
     del sections["target"]  # its name is the folder's, the rest are notes
     sections.pop("costs", None)  # no result depends on them, and stages that tell them read the notes
     hashes = sections, placing_hash(machine), notes_hash(machine)
-    return _Known(machine.name, machine.config, *hashes, machine.models, machine.streams, machine.lockstep)
+    runs, values = (machine.streams, machine.lockstep), {name: str(value) for name, value in machine.params.items()}
+    return _Known(machine.name, machine.config, *hashes, machine.models, *runs, values, named_params(machine))
 
 
 def _read(path: Path) -> _Known | None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from toolchain.spec.fingerprint import words_of
 from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
 from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
@@ -28,9 +30,10 @@ class Stage:
     version.
 
     after: stages whose results it reads. of_model: its files depend on no machine; those of any other stage depend on all of it, kernels and
-    templates included. untimed: but of its timing only on the part that placing operations reads (`placing_hash`). notes: they also show the text
-    that the machine's file has for people alone. reads_model: it reads the model file. options: variables that it reads. edited: users may be
-    tempted to change its files in place, which is refused.
+    templates included. untimed: but of its timing only on the part that placing operations reads (`placing_hash`), and of the parameters only on
+    those that some text names, so that builds in other folders may have the same results (`twins`). notes: they also show the text that the
+    machine's file has for people alone. reads_model: it reads the model file. options: variables that it reads. edited: users may be tempted to
+    change its files in place, which is refused.
     action: `module:function` below toolchain.tasks.actions.
     """
 
@@ -177,9 +180,11 @@ class Step:
 
     def _machine_parts(self, target: Target, files: Mapping[Path, Seen]) -> dict[str, str]:
         """Digests of the parts of a machine that the stage reads."""
-        sections = {**target.sections, **({"timing": target.placing} if self.stage.untimed else {})}
+        folder, sections = target.folder, dict(target.sections)
+        if self.stage.untimed:
+            words = frozenset[str]().union(*(_words(path, entry.digest) for path, entry in files.items() if path.is_relative_to(folder)))
+            sections |= {"timing": target.placing, "params": target.chosen_params(words)}
         found = {f"section {name}": digest for name, digest in sections.items()}
-        folder = target.folder
         found["section kernels"] = digest_of({str(path.relative_to(folder)): files[path].digest for path in files if path.is_relative_to(folder)})
         found |= {"kernels left out": SEPARATOR.join(target.without)} if target.without else {}
         return found | ({"notes": target.notes, "command": target.command} if self.stage.notes else {})
@@ -188,6 +193,15 @@ class Step:
         """Why the stage must run; empty where it needs not."""
         receipt = self.receipt()
         return receipt.changes(self.parts(), self.folder) if receipt else ["first time"]
+
+
+@lru_cache(maxsize=256)
+def _words(path: Path, _digest: str) -> frozenset[str]:
+    """All that a file could name, read once for each content."""
+    try:
+        return words_of(path.read_bytes().decode("utf-8", "replace"))
+    except OSError:
+        return frozenset()
 
 
 def _of_machine(part: str, target: Target, job: Job) -> str:

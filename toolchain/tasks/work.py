@@ -11,6 +11,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.tasks.folders import locked
 from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
+from toolchain.tasks.twins import adopt
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def perform(step: Step, say: Say) -> None:
         try:
             step.receipt_path.unlink(missing_ok=True)
             step.folder.mkdir(parents=True, exist_ok=True)
-            made = _action(step)(step, say)
+            made = _adopted(step, parts) or _action(step)(step, say)
             _require_unchanged({**files, **made.read})
             _tidy(step.folder, made.written)  # before the receipt: later stages read what is in the folder
             write_receipt(step.receipt_path, new_receipt(parts, made.read, made.written, step.folder, made.digests))
@@ -64,6 +65,15 @@ def perform(step: Step, say: Say) -> None:
             raise fail("E0005", f"there is not enough memory for {step.title}", place=str(step.job.path)) from None
         except OSError as error:
             raise fail("E0005", f"the system refused: {error.strerror}", place=str(error.filename or step.folder)) from None
+
+
+def _adopted(step: Step, parts: Mapping[str, str]) -> Made | None:
+    """Without the stage's action, where a build in another folder did the same."""
+    receipt = adopt(step, parts)
+    if receipt is None:
+        return None
+    digests = {step.folder / name: entry.digest for name, entry in receipt.written.items()}
+    return Made([*digests], {Path(name): entry for name, entry in receipt.read.items()}, digests)
 
 
 def _unedited(step: Step) -> Receipt | None:
