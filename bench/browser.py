@@ -153,10 +153,13 @@ MEASURED = """new Promise((tell) => {
 
 
 def measured(program: str, page: Path, frames: int, profile: Path) -> dict[str, float]:
-    """Draws so many views of every size, and pans as many frames at the browser's pace; times in milliseconds, others are counts."""
+    """Draws so many views of every size, and pans as many frames at the browser's pace; times in milliseconds, others are counts. Raises
+    BrowserError for a page whose script fails."""
     with tab(program, profile) as shown:
         shown.show(WIDTH, HEIGHT)
         shown.open(page, f"measure={frames}")
+        if complaints := shown.complaints():
+            raise BrowserError(f"{page}: {complaints[0]}")
         found = shown.value(MEASURED)
     return {name: float(value) for name, value in found.items() if value}
 
