@@ -40,12 +40,13 @@ def outline(model: ir.Model, nodes: Sequence[ir.Node], domain: str, name: str, l
     graph.insert_after(nodes[-1], call)
     for old, new in zip(outputs, call.outputs, strict=True):
         _describe(new, old)
-        _hand_over(graph, old, new, inside)
+        hand_over(graph, old, new, inside)
     graph.remove(nodes, safe=True)
     return call
 
 
-def _hand_over(graph: ir.Graph, old: ir.Value, new: ir.Value, inside: set[ir.Node]) -> None:
+def hand_over(graph: ir.Graph, old: ir.Value, new: ir.Value, inside: set[ir.Node]) -> None:
+    """Readers of `old`, but for those inside, and the graph's outputs take `new` in its place."""
     for user, index in list(old.uses()):
         if user not in inside:
             user.replace_input_with(index, new)
@@ -61,13 +62,14 @@ def _function(
     for value in inputs:
         known[value] = ir.Value(name=value.name, shape=value.shape, type=value.type)
         known[value].metadata_props.update(value.metadata_props)
-    copies = [_copy(node, known) for node in nodes]
+    copies = [copy_node(node, known) for node in nodes]
     opsets = {domain: model.graph.opset_imports[domain] for domain in dict.fromkeys(("", *(node.domain for node in nodes)))}
     body = ir.Graph([known[value] for value in inputs], [known[value] for value in outputs], nodes=copies, opset_imports=opsets, name=name)
     return ir.Function(domain, name, graph=body, attributes=[])
 
 
-def _copy(node: ir.Node, known: dict[ir.Value, ir.Value]) -> ir.Node:
+def copy_node(node: ir.Node, known: dict[ir.Value, ir.Value]) -> ir.Node:
+    """The node with values of another body, by those that it had; its results join them."""
     given = [None if value is None else known[value] for value in node.inputs]
     copy = ir.Node(node.domain, node.op_type, given, node.attributes.values(), num_outputs=len(node.outputs), name=node.name)
     copy.metadata_props.update(node.metadata_props)

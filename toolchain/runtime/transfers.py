@@ -102,7 +102,7 @@ def handed_over(machines: Mapping[str, Machine], manifest: Manifest) -> HandedOv
 def _passes(machine: Machine, maker: RegionProgram, made: Port, reader: RegionProgram, read: Port) -> bool:
     if maker.target != reader.target or maker.whole or reader.whole or maker.batch != 1 or reader.batch != 1:
         return False
-    if (maker.images, maker.map.rooms) != (reader.images, reader.map.rooms):
+    if maker.images * reader.map.rooms != reader.images * maker.map.rooms:  # images of a room
         return False
     return _alone(reader, read) and _alike(machine, maker.map.tensors[made.tensor], reader.map.tensors[read.tensor])
 

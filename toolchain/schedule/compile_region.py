@@ -14,7 +14,7 @@ from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.multicast import can_multicast, teams
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Copies, Options, Progress
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region
@@ -75,6 +75,9 @@ def search_schedule(
     if copies.times * copies.streams > machine.streams:
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
+    if not options.effort and can_multicast(machine, kernels):
+        plan = estimated_plan(machine, kernels, region, copies, options.progress)
+        return replace(make_schedule(machine, turned(plan)), multicast=True, copies=copies), ()
     schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
     if not can_multicast(machine, kernels):
         return replace(schedule, copies=copies), tried
@@ -127,6 +130,15 @@ def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
         return make_schedule(machine, turned(_planner(machine, kernels, region, replace(options, timed_groups=False)).first().plan)), ()
     found = hold(Space(machine, kernels, region, options), policy_named(options.search), options.effort)
     return make_schedule(machine, turned(found.plan)), found.trials
+
+
+def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, progress: Progress | None = None) -> Plan:
+    """Of one of several copies, by estimates alone, with all operations on all of its streams; it counts on loads for several copies at once where
+    the machine has them. Raises UserError E1003, E1004, E1007, E1008."""
+    together = len(teams(machine, copies)[0]) if can_multicast(machine, kernels) else None
+    own = machine if copies.times == 1 else part_of_ports(machine, *copies, together)
+    options = Options(copies=copies.times, streams=copies.streams, timed_groups=False, progress=progress)
+    return _planner(own, kernels, region, options).plan((copies.streams,) * len(region.operations))
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:

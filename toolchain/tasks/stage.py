@@ -15,12 +15,12 @@ from toolchain.tasks.variables import SEPARATOR, Variables
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
 SHARED = ("onnx", "calibration")
 """Stages whose results no machine changes."""
-EVERY = ("calibration", "place", "schedule", "streams", "images", "search", "effort")
+EVERY = ("calibration", "place", "schedule", "streams", "images", "batch", "search", "effort")
 NAMING: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"onnx": (), "calibration": EVERY[:1], **dict.fromkeys(("graph", "accuracy", "explain"), EVERY[:2])}
 )
 """Options that are in the names of a stage's folder; those of other stages have all of EVERY."""
-PLAIN: Mapping[str, str | int] = MappingProxyType({"streams": 1, "images": 0, "search": SEARCH, "effort": EFFORT})
+PLAIN: Mapping[str, str | int] = MappingProxyType({"streams": 1, "images": 0, "batch": 0, "search": SEARCH, "effort": EFFORT})
 """Options that are no files, with the values that leave no mark in a name."""
 
 
@@ -267,12 +267,12 @@ STAGES = (
     ),
     Stage(
         "schedule",
-        "how every region runs: tiles, buffers and order, a file for each",
+        "how every region runs: tiles, buffers and order, a file for each; with batch= the sub-graphs",
         "program:make_schedules",
         (*_MACHINE, "models"),
         (*GRAPH_LIBRARIES, "networkx"),
         after=("graph",),
-        options=("schedule", "streams", "images", "search", "effort"),
+        options=("schedule", "streams", "images", "batch", "search", "effort"),
         edited=True,
     ),
     Stage(

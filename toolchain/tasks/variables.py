@@ -29,6 +29,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "schedule": "the file of a region's schedule, or a folder of such files, to be obeyed; left out: what the search finds",
         "streams": "how many of the machine's programs share the work of every operation; left out: 1",
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
+        "batch": "how many samples come at once; regions are cut into sub-graphs with images and streams of their own; left out: regions as they are",
         "search": "the policy that proposes schedules: greedy, climb, cover, optimal, or one of an installed package; left out: climb",
         "effort": "how many schedules of a region are timed exactly; 0: the first is taken by estimates; left out: 2",
         "without": "kernels of the machine that are left out, with + between them; left out: none",
@@ -68,6 +69,7 @@ class Variables:
     schedule: the file of a region's schedule or a folder of such files, empty for the search's own.
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
+    batch: how many samples come at once, for which regions are cut into sub-graphs; 0 for regions as they are.
     search: the policy that proposes schedules. effort: how many of a region are timed exactly, at most.
     html: whether a report is written as a page for a browser as well. without: kernels of the machine that are left out, in the order of names.
     """
@@ -83,6 +85,7 @@ class Variables:
     schedule: str = ""
     streams: int = 1
     images: int = 0
+    batch: int = 0
     search: str = SEARCH
     effort: int = EFFORT
     without: tuple[str, ...] = ()
@@ -107,6 +110,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
         _count("images", given["images"]) if "images" in given else 0,
+        _batch(given),
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
@@ -155,6 +159,15 @@ def _count(name: str, value: str, least: int = 1) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) < least:
         raise fail("E1202", f"'{name}' is a whole number from {least} on, not '{value[:MAX_DIGITS]}'")
     return int(value)
+
+
+def _batch(given: Mapping[str, str]) -> int:
+    """Raises UserError E1202 beside variables that a batch decides."""
+    if "batch" not in given:
+        return 0
+    if beside := [name for name in ("streams", "images", "schedule") if name in given]:
+        raise fail("E1202", f"batch= decides what {beside[0]}= says", hint="leave one of them out")
+    return _count("batch", given["batch"])
 
 
 def kernel_names(text: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The machine side of a build: each region's schedule, by search or from the user's own file, its program, and all of it in one bundle."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,9 +22,10 @@ from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_f
 from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
-from toolchain.schedule.options import Options
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial, write_record
+from toolchain.schedule.subgraphs import Division, Part, Parts, divide, divided, likeness, parts_of, read_parts, write_parts
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
@@ -40,6 +41,7 @@ from toolchain.tasks.actions.paths import (
     preparations_file,
     schedule_file,
     search_file,
+    subgraphs_file,
 )
 from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
@@ -57,8 +59,12 @@ class Partitioned:
 
 def regions_of(job: Job) -> Partitioned:
     """Regions that machines compute of a model. Raises UserError E0001 where the graph is not built, E10xx."""
+    return _read(job, subgraphs_file(job).read_text() if job.variables.batch else "")
+
+
+def _read(job: Job, parts: str) -> Partitioned:
     receipt = graph_receipt(job)
-    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job))
+    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job), parts)
 
 
 def forget_regions() -> None:
@@ -67,31 +73,48 @@ def forget_regions() -> None:
 
 
 @lru_cache(maxsize=1)
-def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...]) -> Partitioned:
-    backends, model = load_backends([machine_named(key) for key in keys]), read_stage(path)
+def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: str) -> Partitioned:
+    backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), read_parts(parts) if parts else {})
     calls = [(backend_of(backends, call), call) for call in region_calls(model)]
     return Partitioned(model, tuple((backend, backend.read(model, call)) for backend, call in calls))
 
 
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    given = _given(step)
+    given, parts = _given(step), _divide(step.job, say) if step.job.variables.batch else {}
+    ways = {part.region: Copies(part.copies, part.streams) for each in parts.values() for part in each}
     tiled = [(backend, region) for backend, region in regions_of(step.job).regions if backend.tiled and isinstance(region, Region)]
     check_regions(given, [region.name for _, region in tiled])
     texts: dict[Path, str] = {}
     for number, (backend, region) in enumerate(tiled):
-        options = replace(_options(step.job.variables, backend.machine), progress=_progress(number, len(tiled), say))
+        options = replace(_options(step.job.variables, backend.machine, ways.get(region.name)), progress=_progress(number, len(tiled), say))
         schedule, trials = _schedule(backend, region, given, options)
         texts[schedule_file(step.job, region.name)] = write_schedule(schedule)
         if region.name not in given:
             texts[search_file(step.job, region.name)] = write_record(region.name, options.search, options.effort, trials)
     for path, text in texts.items():
         write_atomic(path, text.encode())
-    return Made([*texts])
+    return Made([*texts, *([subgraphs_file(step.job)] if parts else [])])
 
 
-def _options(variables: Variables, machine: Machine) -> Options:
-    """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can."""
+def _divide(job: Job, say: Say) -> Parts:
+    """Cuts the regions for the build's batch, and leaves a file of it."""
+    tiled = [(backend, region) for backend, region in _read(job, "").regions if backend.tiled and isinstance(region, Region)]
+    found, known = dict[str, tuple[Part, ...]](), dict[Hashable, Division]()
+    for number, (backend, region) in enumerate(tiled):
+        say(f"region {number + 1} of {len(tiled)}: its sub-graphs")
+        form = likeness(backend.machine, backend.kernels, region)
+        if form not in known:
+            known[form] = divide(backend.machine, backend.kernels, region, job.variables.batch)
+        found[region.name] = parts_of(region, known[form])
+    write_atomic(subgraphs_file(job), write_parts(found).encode())
+    return found
+
+
+def _options(variables: Variables, machine: Machine, way: Copies | None = None) -> Options:
+    """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can. way: of a sub-graph."""
+    if way is not None:
+        return Options(streams=way.streams, copies=way.times, search=variables.search, effort=variables.effort)
     streams = min(variables.streams, machine.streams)
     copies = max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1)
     return Options(streams=streams, copies=copies, search=variables.search, effort=variables.effort)

@@ -1,0 +1,199 @@
+"""A region cut into sub-graphs, each with a number of images and of cores of its own, so that a batch takes the least time.
+
+Early operations have large tensors, and want a cluster's memory for few images; late ones have large weights, and want many images for each time that
+they are loaded. After GraphTurbo (Zhao et al., OSDI 2023, sections 3 and 4.3), which finds the images of a run by trying; here estimates decide.
+"""
+
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import onnx_ir as ir
+
+from toolchain.graph.regions import region_calls
+from toolchain.passes.divide import divide_region
+from toolchain.schedule.compile_region import estimated_plan
+from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.options import Copies
+from toolchain.schedule.planner import bound_problem
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.tile_table import tile_key
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
+from toolchain.spec.typed_json import from_json, to_json
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """operations: of the region, by index. copies: how many images it takes at once, and on how many streams each. cycles: of a batch, estimated."""
+
+    operations: range
+    copies: Copies
+    cycles: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sub-graph as a file has it. region: the name of its own. copies, streams: as in Copies. results: the tensors that its operations make."""
+
+    region: str
+    copies: int
+    streams: int
+    results: tuple[str, ...]
+
+
+Parts = Mapping[str, tuple[Part, ...]]
+"""The sub-graphs of each region, by its name before."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """subgraphs: in the order of the region's operations. uniform: the best that one pair of images and cores for all operations would do, by
+    estimate, in cycles of a whole batch with its launches."""
+
+    subgraphs: tuple[Subgraph, ...]
+    uniform: float
+
+    @property
+    def cycles(self) -> float:
+        """Estimated, of a whole batch, without launches and the tensors between sub-graphs."""
+        return sum(each.cycles for each in self.subgraphs)
+
+
+def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
+    """The numbers of images and of streams each that are tried for a batch: as many images as there are and as streams are left for, most first."""
+    images = -(-batch // images_per_run(machine))
+    found = (Copies(min(images, machine.streams // streams), streams) for streams in range(1, machine.streams + 1) if machine.streams % streams == 0)
+    return tuple(sorted(dict.fromkeys(found), key=lambda copies: (-copies.times, copies.streams)))
+
+
+def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
+    """The cut that is estimated to take the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs
+    through DRAM. A pair of images and cores that has no room for an operation is no choice.
+
+    Raises UserError E1004 where no pair has room."""
+    tried = copies_for(machine, batch)
+    found = {copies: cycles for copies in tried if (cycles := _batch_cycles(machine, kernels, region, copies, batch)) is not None}
+    if not found:
+        estimated_plan(machine, kernels, region, tried[-1])  # raises
+    starts = {copies: _launches(machine, copies, batch) for copies in found}
+    best = _cheapest(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
+    return Division(best, min(sum(cycles) + starts[copies] for copies, cycles in found.items()))
+
+
+def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Hashable:
+    """Equal for regions that differ in names and constants alone, which `divide` cuts in the same way."""
+    numbers: dict[str, int] = {}
+    operations: list[Hashable] = []
+    for bound in region.operations:
+        tensors = tuple((name, numbers.setdefault(tensor, len(numbers))) for name, tensor in bound.tensors.items())
+        operations.append((tile_key(bound_problem(machine, kernels, region, bound)), tensors))
+    slices = tuple(
+        (numbers.setdefault(name, len(numbers)), numbers.setdefault(own.parent, len(numbers)), own.channel, own.view)
+        for name, own in region.slices.items()
+    )
+    border = tuple(tuple(numbers.setdefault(name, len(numbers)) for name in names) for names in (region.inputs, region.outputs))
+    shapes = tuple((number, region.tensors.get(name)) for name, number in numbers.items())
+    return machine.name, tuple(operations), slices, border, shapes
+
+
+def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float] | None:
+    """Of each operation, for all runs of a batch; None where there is no room on chip."""
+    try:
+        plan = estimated_plan(machine, kernels, region, copies)
+    except UserError as error:
+        if error.diagnostics[0].code != "E1004":
+            raise
+        return None
+    cycles = [0.0] * len(region.operations)
+    for index, tiling in zip(plan.order, plan.tilings, strict=True):
+        cycles[index] = _runs(machine, copies, batch) * tiling.estimate
+    return cycles
+
+
+def _runs(machine: Machine, copies: Copies, batch: int) -> int:
+    return -(-batch // (copies.times * images_per_run(machine)))
+
+
+def _launches(machine: Machine, copies: Copies, batch: int) -> float:
+    """Cycles in which the host starts the runs of a batch."""
+    return _runs(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
+
+
+def _crossing_cycles(machine: Machine, size: int) -> float:
+    """Of so many bytes to DRAM and back, through the slowest of the ports that the whole device shares."""
+    rates = [each.bytes_per_cycle / each.per for each in machine.timing.resources if each.scope == "device"]
+    return 2 * size / min(rates, default=math.inf)
+
+
+def cuts(region: Region) -> dict[int, int]:
+    """Operations behind which a region can be cut, with the bytes of an image that are in DRAM then. Tensors that stand in others are never apart."""
+    inside = {region.stands_in(name)[0] for name in region.slices}
+    made = {bound.tensors["y"]: index for index, bound in enumerate(region.operations)}
+    touched = [{region.stands_in(tensor)[0] for tensor in bound.tensors.values()} for bound in region.operations]
+    spans = [[index for index, roots in enumerate(touched) if root in roots] for root in inside]
+    last = {tensor: index for index, bound in enumerate(region.operations) for name, tensor in bound.tensors.items() if name != "y"}
+    found: dict[int, int] = {}
+    for cut in range(len(region.operations) - 1):
+        if any(span and span[0] <= cut < span[-1] for span in spans):
+            continue
+        crossing = [tensor for tensor, index in made.items() if index <= cut < last.get(tensor, index)]
+        found[cut] = sum(math.prod(region.tensors[tensor][1:]) for tensor in crossing)
+    return found
+
+
+Path = tuple[float, tuple[tuple[int, Copies], ...]]
+"""Its cost so far, and the first operation of each sub-graph with its copies."""
+
+
+def _cheapest(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> tuple[Subgraph, ...]:
+    """The path of least cost through the operations, where a change of images and cores costs the crossing tensors and the launches. crossing: by
+    the operation behind which there may be a change."""
+    count = len(next(iter(found.values())))
+    paths: dict[Copies, Path] = {copies: (starts[copies] + cycles[0], ((0, copies),)) for copies, cycles in found.items()}
+    for index in range(1, count):
+        cost, steps = min(paths.values(), key=_cost)
+        changed = cost + crossing.get(index - 1, math.inf)
+        ways: dict[Copies, list[Path]] = {c: [paths[c], (changed + starts[c], (*steps, (index, c)))] for c in found}
+        best = {copies: min(both, key=_cost) for copies, both in ways.items()}  # the first of equals: no change
+        paths = {copies: (best[copies][0] + cycles[index], best[copies][1]) for copies, cycles in found.items()}
+    _, steps = min(paths.values(), key=_cost)
+    bounds = pairwise([*(first for first, _ in steps), count])
+    return tuple(
+        Subgraph(range(first, stop), copies, sum(found[copies][first:stop])) for (_, copies), (first, stop) in zip(steps, bounds, strict=True)
+    )
+
+
+def _cost(path: Path) -> float:
+    return path[0]
+
+
+def parts_of(region: Region, division: Division) -> tuple[Part, ...]:
+    """A region of one sub-graph keeps its name."""
+    several, found = len(division.subgraphs) > 1, list[Part]()
+    for number, each in enumerate(division.subgraphs):
+        results = tuple(region.operations[index].tensors["y"] for index in each.operations)
+        found.append(Part(f"{region.name}_{number + 1}" if several else region.name, *each.copies, results))
+    return tuple(found)
+
+
+def write_parts(parts: Parts) -> str:
+    """JSON, ending in a line feed."""
+    return json.dumps({name: to_json(each) for name, each in parts.items()}, indent=1) + "\n"
+
+
+def read_parts(text: str) -> Parts:
+    """Raises ValueError for a text that `write_parts` did not write."""
+    return from_json(Mapping[str, tuple[Part, ...]], json.loads(text))
+
+
+def divided(model: ir.Model, parts: Parts) -> ir.Model:
+    """A partitioned model with a region for each sub-graph; it changes in place."""
+    for call in region_calls(model):
+        own = parts.get(call.op_type, ())
+        if len(own) > 1:
+            divide_region(model, call, {part.region: frozenset(part.results) for part in own})
+    return model
