@@ -112,7 +112,7 @@ def test_programs_that_stand_idle_are_said_with_the_variable_that_uses_them() ->
     machine = load_machine("stcp920")
     (remark,) = remarks_of(stream_remarks(machine, 1), "stcp920")
     assert remark.reason == Why.UNUSED_STREAMS(used=1, streams=32)
-    advice = "Build it with `images=32`: each has an image of its own; or with `streams=32`: they share the work of one."
+    advice = "Build it with `batch=32`: so many images side by side, as takes least time; or with `streams=32`: all share the work of one."
     assert remark.text == f"1 of the machine's 32 programs at a time work on it. {advice}"
     assert [*stream_remarks(machine, 32), *stream_remarks(machine, 13), *stream_remarks(load_machine("vta"), 1), *stream_remarks(machine, 0)] == []
 

@@ -46,6 +46,14 @@ def test_each_fact_is_a_line() -> None:
     assert len({line.index(text) for line, text in zip(lines[1:], found.values(), strict=True)}) == 1
 
 
+def test_sub_graphs_are_told_by_their_images_and_streams() -> None:
+    early = replace(REGION, region="a", streams=32, available=32, copies=8, runs=4)
+    found = rows(replace(SUMMARY, regions=(early, replace(early, region="b", copies=32, runs=1), replace(early, region="c", copies=32, runs=1))))
+    text = "1 operation for 8 at once on 4 streams each, 4 runs: 2,000 cycles; 2 operations for 32 at once on 1 stream each, 1 run: 1,000 cycles"
+    assert found["sub-graphs"] == text
+    assert "streams" not in found
+
+
 def test_a_peak_that_contradicts_the_cycles_is_no_share() -> None:
     assert rows(replace(SUMMARY, peak_macs=100))["utilisation"] == (
         "204.8 multiply-accumulates a cycle, more than the 100 that the machine's file declares"

@@ -150,7 +150,7 @@ def _remarks(built: Built, uses: Sequence[RegionUse]) -> Iterator[Reason]:
         own = [use for use in uses if use.machine == name]
         yield from stream_remarks(machine, max((use.streams for use in own), default=0))
         yield from peak_remarks(machine, own)
-    yield from run_remarks(built.partitioned, {use.region: (use.runs, use.images) for use in uses})
+    yield from run_remarks(built.partitioned, {use.region: (use.runs if use.copies == 1 else 1, use.images) for use in uses})
 
 
 def _use(built: Built, call: ir.Node) -> RegionUse:

@@ -84,7 +84,9 @@ def warnings_of(s: Summary) -> Iterator[str]:
 
 def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
     """Rows on streams that work side by side: their shares and their rate. busiest: the region with most of them."""
-    if busiest.streams > 1:
+    if len(ways := dict.fromkeys(map(_way, s.regions))) > 1:
+        yield "sub-graphs", "; ".join(_way_text(way, [region for region in s.regions if _way(region) == way]) for way in ways)
+    elif busiest.streams > 1:
         each = busiest.streams // busiest.copies
         apart = "an image on each" if each == 1 else f"an image on every {each}"
         text = f"{busiest.streams} of {busiest.available}, " + (apart if busiest.copies > 1 else "which share the work of an image")
@@ -92,6 +94,18 @@ def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
             rate = 2 * s.placement.machine_macs * s.images / s.time.execute_ms / 1e9
             text += f": {rate:.3f} TOP/s, {s.utilisation * busiest.available / busiest.streams:.1f} % of what they could do"
         yield "streams", text
+
+
+def _way(region: RegionUse) -> tuple[int, int, int]:
+    """Images at once, streams of the machine that the region may use for them, and runs."""
+    return region.copies, region.streams // region.copies, region.runs
+
+
+def _way_text(way: tuple[int, int, int], regions: Sequence[RegionUse]) -> str:
+    copies, each, runs = way
+    cycles = sum(region.cycles * region.runs for region in regions)
+    operations = counted(sum(len(region.operations) for region in regions), "operation")
+    return f"{operations} for {copies} at once on {counted(each, 'stream')} each, {counted(runs, 'run')}: {cycles:,.0f} cycles"
 
 
 def _share(share: MachineShare) -> str:

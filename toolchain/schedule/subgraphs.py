@@ -9,6 +9,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import onnx_ir as ir
 
@@ -21,7 +22,8 @@ from toolchain.schedule.options import Copies
 from toolchain.schedule.planner import bound_problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.tile_table import tile_key
-from toolchain.spec.errors import UserError
+from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.typed_json import from_json, to_json
 
@@ -45,6 +47,7 @@ class Part:
     results: tuple[str, ...]
 
 
+MOST_BYTES = 1 << 24
 Parts = Mapping[str, tuple[Part, ...]]
 """The sub-graphs of each region, by its name before."""
 
@@ -80,7 +83,7 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     if not found:
         estimated_plan(machine, kernels, region, tried[-1])  # raises
     starts = {copies: _launches(machine, copies, batch) for copies in found}
-    best = _cheapest(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
+    best = least_path(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
     return Division(best, min(sum(cycles) + starts[copies] for copies, cycles in found.items()))
 
 
@@ -145,19 +148,19 @@ def cuts(region: Region) -> dict[int, int]:
     return found
 
 
-Path = tuple[float, tuple[tuple[int, Copies], ...]]
+Course = tuple[float, tuple[tuple[int, Copies], ...]]
 """Its cost so far, and the first operation of each sub-graph with its copies."""
 
 
-def _cheapest(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> tuple[Subgraph, ...]:
+def least_path(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> tuple[Subgraph, ...]:
     """The path of least cost through the operations, where a change of images and cores costs the crossing tensors and the launches. crossing: by
     the operation behind which there may be a change."""
     count = len(next(iter(found.values())))
-    paths: dict[Copies, Path] = {copies: (starts[copies] + cycles[0], ((0, copies),)) for copies, cycles in found.items()}
+    paths: dict[Copies, Course] = {copies: (starts[copies] + cycles[0], ((0, copies),)) for copies, cycles in found.items()}
     for index in range(1, count):
         cost, steps = min(paths.values(), key=_cost)
         changed = cost + crossing.get(index - 1, math.inf)
-        ways: dict[Copies, list[Path]] = {c: [paths[c], (changed + starts[c], (*steps, (index, c)))] for c in found}
+        ways: dict[Copies, list[Course]] = {c: [paths[c], (changed + starts[c], (*steps, (index, c)))] for c in found}
         best = {copies: min(both, key=_cost) for copies, both in ways.items()}  # the first of equals: no change
         paths = {copies: (best[copies][0] + cycles[index], best[copies][1]) for copies, cycles in found.items()}
     _, steps = min(paths.values(), key=_cost)
@@ -167,7 +170,7 @@ def _cheapest(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, f
     )
 
 
-def _cost(path: Path) -> float:
+def _cost(path: Course) -> float:
     return path[0]
 
 
@@ -188,6 +191,17 @@ def write_parts(parts: Parts) -> str:
 def read_parts(text: str) -> Parts:
     """Raises ValueError for a text that `write_parts` did not write."""
     return from_json(Mapping[str, tuple[Part, ...]], json.loads(text))
+
+
+def load_parts(path: Path | None) -> Parts:
+    """None without a file. Raises UserError E0001 for one that is not there, E1206 for one that is not as a build wrote it."""
+    if path is None:
+        return {}
+    text = read_limited(path, MOST_BYTES, "the sub-graphs").decode(errors="replace")
+    try:
+        return read_parts(text)
+    except ValueError:
+        raise fail("E1206", "this is not as the task wrote it", hint="delete the file, and build again", place=str(path)) from None
 
 
 def divided(model: ir.Model, parts: Parts) -> ir.Model:

@@ -253,7 +253,7 @@ class Why(Enum):
     # a build as a whole
     UNUSED_STREAMS = Wording(
         "{used} of the machine's {streams} programs at a time work on it",
-        "Build it with `images={streams}`: each has an image of its own; or with `streams={streams}`: they share the work of one.",
+        "Build it with `batch={streams}`: so many images side by side, as takes least time; or with `streams={streams}`: all share the work of one.",
     )
     RUNS = Wording(
         "{region:node} runs {runs} times, as its program takes {images} of {batch} rows or pictures at a time",

@@ -27,7 +27,7 @@ from toolchain.schedule.form.realise import ordered_region
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.subgraphs import Parts, divided
+from toolchain.schedule.subgraphs import divided, load_parts
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import read_limited
@@ -91,13 +91,13 @@ class Built:
         return open_given(self.file, stage_files(self.stages)[0], str(self.file), optimise)
 
 
-def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Path, parts: Parts | None = None) -> Built:
-    """machines: the first choice first. stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it. parts: the
-    sub-graphs of its regions.
+def read_built(machines: Sequence[Machine], stages: Path, bundle: Path, file: Path, subgraphs: Path | None = None) -> Built:
+    """machines: the first choice first. stages: the folder of the graph's stages, NN-PASS.onnx. file: the model as the user gave it. subgraphs: the
+    file of those of its regions.
 
     Raises UserError E0001 for missing files, E11xx for a bundle that cannot be read.
     """
-    partitioned = divided(read_stage(stage_files(stages)[-1]), parts or {})
+    partitioned = divided(read_stage(stage_files(stages)[-1]), load_parts(subgraphs))
     return Built(load_backends(machines), file, stages, integer_stage(stages), partitioned, read_bundle(bundle), str(bundle))
 
 

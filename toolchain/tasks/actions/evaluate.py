@@ -36,7 +36,7 @@ from toolchain.tasks.actions.paths import (
     machines_of,
     model_of,
     onnx_file,
-    subgraphs_of,
+    subgraphs_file,
     verdict_file,
     write_report,
 )
@@ -220,7 +220,7 @@ def verify_built(step: Step, say: Say) -> Made:
     model = model_of(job)
     recorded = seen(*sample_files(model.calibration))
     recorded |= seen(*(tool_path(machine, machine.tool.device) for machine in machines_of(job) if machine.tool))
-    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job), subgraphs_of(job))
+    built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job), subgraphs_file(job))
     verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
     kind = calibration_kind(built.integer)
     found = verdict_text(verdict, calibration_text(kind), warn=kind != MADE_UP)

@@ -20,7 +20,6 @@ from toolchain.tasks.stage import Job
 
 if TYPE_CHECKING:
     from toolchain.models.model import Model
-    from toolchain.schedule.subgraphs import Parts
 
 
 def write_json(path: Path, data: Tree) -> Path:
@@ -101,16 +100,9 @@ def schedule_file(job: Job, region: str) -> Path:
     return job.folder / "schedule" / f"{region}.yaml"
 
 
-def subgraphs_file(job: Job) -> Path:
-    """The sub-graphs of the regions, where a batch is given."""
-    return job.folder / "schedule" / "subgraphs.json"
-
-
-def subgraphs_of(job: Job) -> "Parts":
-    """None where no batch is given. Raises UserError E1206 for a damaged file."""
-    from toolchain.schedule.subgraphs import read_parts
-
-    return read_result(subgraphs_file(job), read_parts) if job.variables.batch else {}
+def subgraphs_file(job: Job) -> Path | None:
+    """The sub-graphs of the regions; None where no batch is given, and regions are as they are."""
+    return job.folder / "schedule" / "subgraphs.json" if job.variables.batch else None
 
 
 def search_file(job: Job, region: str) -> Path:

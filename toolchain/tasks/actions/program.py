@@ -59,12 +59,12 @@ class Partitioned:
 
 def regions_of(job: Job) -> Partitioned:
     """Regions that machines compute of a model. Raises UserError E0001 where the graph is not built, E10xx."""
-    return _read(job, subgraphs_file(job).read_text() if job.variables.batch else "")
+    return _read(job, load_parts(subgraphs_file(job)))
 
 
-def _read(job: Job, parts: str) -> Partitioned:
+def _read(job: Job, parts: Parts) -> Partitioned:
     receipt = graph_receipt(job)
-    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job), parts)
+    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job), write_parts(parts))
 
 
 def forget_regions() -> None:
@@ -74,18 +74,20 @@ def forget_regions() -> None:
 
 @lru_cache(maxsize=1)
 def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: str) -> Partitioned:
-    backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), read_parts(parts) if parts else {})
+    backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), read_parts(parts))
     calls = [(backend_of(backends, call), call) for call in region_calls(model)]
     return Partitioned(model, tuple((backend, backend.read(model, call)) for backend, call in calls))
 
 
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    given, parts = _given(step), _divide(step.job, say) if step.job.variables.batch else {}
+    given, texts = _given(step), dict[Path, str]()
+    parts = _divide(step.job, say) if step.job.variables.batch else {}
     ways = {part.region: Copies(part.copies, part.streams) for each in parts.values() for part in each}
-    tiled = [(backend, region) for backend, region in regions_of(step.job).regions if backend.tiled and isinstance(region, Region)]
+    tiled = _tiled(step.job, parts)
     check_regions(given, [region.name for _, region in tiled])
-    texts: dict[Path, str] = {}
+    if division := subgraphs_file(step.job):
+        texts[division] = write_parts(parts)
     for number, (backend, region) in enumerate(tiled):
         options = replace(_options(step.job.variables, backend.machine, ways.get(region.name)), progress=_progress(number, len(tiled), say))
         schedule, trials = _schedule(backend, region, given, options)
@@ -94,12 +96,12 @@ def make_schedules(step: Step, say: Say) -> Made:
             texts[search_file(step.job, region.name)] = write_record(region.name, options.search, options.effort, trials)
     for path, text in texts.items():
         write_atomic(path, text.encode())
-    return Made([*texts, *([subgraphs_file(step.job)] if parts else [])])
+    return Made([*texts])
 
 
 def _divide(job: Job, say: Say) -> Parts:
-    """Cuts the regions for the build's batch, and leaves a file of it."""
-    tiled = [(backend, region) for backend, region in _read(job, "").regions if backend.tiled and isinstance(region, Region)]
+    """Cuts the regions for the build's batch."""
+    tiled = _tiled(job, {})
     found, known = dict[str, tuple[Part, ...]](), dict[Hashable, Division]()
     for number, (backend, region) in enumerate(tiled):
         say(f"region {number + 1} of {len(tiled)}: its sub-graphs")
@@ -107,8 +109,12 @@ def _divide(job: Job, say: Say) -> Parts:
         if form not in known:
             known[form] = divide(backend.machine, backend.kernels, region, job.variables.batch)
         found[region.name] = parts_of(region, known[form])
-    write_atomic(subgraphs_file(job), write_parts(found).encode())
     return found
+
+
+def _tiled(job: Job, parts: Parts) -> list[tuple[Backend, Region]]:
+    """The regions that have schedules."""
+    return [(backend, region) for backend, region in _read(job, parts).regions if backend.tiled and isinstance(region, Region)]
 
 
 def _options(variables: Variables, machine: Machine, way: Copies | None = None) -> Options:

@@ -31,7 +31,7 @@ from toolchain.tasks.actions.paths import (
     onnx_file,
     read_result,
     report_file,
-    subgraphs_of,
+    subgraphs_file,
     summary_file,
     verdict_file,
     write_report,
@@ -63,7 +63,7 @@ def built_of(job: Job) -> tuple[Built, Path, Told]:
     stages = graph_file(job).parent
     stand_in, stated = load_model(str(job.path), dict(job.variables.dims)).stand_in, read_result(accuracy_file(job), read_stated)
     told = Told(artefacts_of(job), stand_in=stand_in, command=job.target.command, stated=stated)
-    return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job), subgraphs_of(job)), stages, told
+    return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job), subgraphs_file(job)), stages, told
 
 
 def artefacts_of(job: Job) -> dict[str, str]:

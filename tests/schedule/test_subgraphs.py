@@ -1,0 +1,167 @@
+"""The cut of a region into sub-graphs takes least by its prices, computes the same, and survives its file."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench.in_process import Compiled, Target
+from tests.c_networks import pictures, plain_network
+from tests.compiled_network import compile_network
+from tests.schedule.many_cores import chip
+from toolchain.codegen.binary import binary_code
+from toolchain.graph.regions import region_calls
+from toolchain.graph.session import open_session, run_session
+from toolchain.runtime.assemble import assemble_bundle
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.transfers import handed_over
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.subgraphs import Part, copies_for, cuts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+
+
+@dataclass(frozen=True)
+class Chip(Target):
+    """The many-core machine with two clusters of two cores."""
+
+    @cached_property
+    def machine(self) -> Machine:
+        return chip(2, 2)
+
+
+@cache
+def compiled() -> Compiled:
+    return compile_network(plain_network(), "plain", Chip("stcp920"), pictures(4))
+
+
+def copy_of_model() -> ir.Model:
+    return ir.from_proto(ir.to_proto(compiled().partitioned))
+
+
+def region_of(model: ir.Model) -> Region:
+    (call,) = region_calls(model)
+    region = TARGET.backend.read(model, call)
+    assert isinstance(region, Region)
+    return region
+
+
+TARGET = Chip("stcp920")
+WAYS = (Copies(4, 1), Copies(2, 2))
+prices = st.floats(0, 100).map(lambda value: round(value, 1))
+
+
+@given(st.integers(1, 5).flatmap(lambda count: st.tuples(*(st.lists(prices, min_size=count, max_size=count) for _ in WAYS))), prices, st.data())
+def test_no_other_path_costs_less(cycles: tuple[list[float], ...], start: float, data: st.DataObject) -> None:
+    """All assignments of ways to operations are tried; one may change only where the region can be cut."""
+    found, starts = dict(zip(WAYS, cycles, strict=True)), {WAYS[0]: start, WAYS[1]: 2 * start}
+    places = data.draw(st.sets(st.integers(0, len(cycles[0]) - 2)) if len(cycles[0]) > 1 else st.just(set[int]()))
+    crossing = {place: data.draw(prices) for place in sorted(places)}
+
+    def cost(ways: tuple[Copies, ...]) -> float:
+        total = starts[ways[0]] + sum(found[way][index] for index, way in enumerate(ways))
+        changes = [(index, after) for index, (before, after) in enumerate(itertools.pairwise(ways)) if before != after]
+        return total + sum(crossing.get(index, math.inf) + starts[after] for index, after in changes)
+
+    path = least_path(found, starts, crossing)
+    taken = tuple(each.copies for each in path for _ in each.operations)
+    assert [index for each in path for index in each.operations] == list(range(len(cycles[0])))
+    assert cost(taken) == pytest.approx(min(map(cost, itertools.product(WAYS, repeat=len(cycles[0])))))
+    assert sum(each.cycles for each in path) == pytest.approx(sum(found[way][index] for index, way in enumerate(taken)))
+
+
+@pytest.mark.parametrize(("target", "batch", "expected"), [("stcp920", 32, 6), ("stcp920", 1, 6), ("dnnvm:zu9", 3, 2), ("vta", 5, 1)])
+def test_images_and_streams_fill_the_machine(target: str, batch: int, expected: int) -> None:
+    machine = load_machine(target)
+    found = copies_for(machine, batch)
+    assert len(found) == expected
+    assert all(1 <= each.times * each.streams <= machine.streams and each.times <= batch for each in found)
+    assert all(each.times == min(batch, machine.streams // each.streams) for each in found)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_sub_graphs_with_images_and_cores_of_their_own_compute_the_same(count: int) -> None:
+    """The second one takes four images at once, the first two, on two cores each; one run is not full. Tensors between them keep their form."""
+    model, machine = copy_of_model(), TARGET.machine
+    region = region_of(model)
+    cut = sorted(cuts(region))[1]
+    names = [bound.tensors["y"] for bound in region.operations]
+    parts = {region.name: (Part("first", 2, 2, tuple(names[: cut + 1])), Part("second", 4, 1, tuple(names[cut + 1 :])))}
+    model = divided(model, read_parts(write_parts(parts)))
+    calls = region_calls(model)
+    assert [call.op_type for call in calls] == ["first", "second"]
+    code = {}
+    for call, part in zip(calls, parts[region.name], strict=True):
+        own = TARGET.backend.read(model, call)
+        assert isinstance(own, Region)
+        assert [bound.tensors["y"] for bound in own.operations] == list(part.results)
+        code[part.region] = binary_code(compile_region(machine, TARGET.kernels, own, Options(copies=part.copies, streams=part.streams, effort=0)))
+    executor = open_bundle(assemble_bundle("plain", [machine], model, code), machine, EmulatorDevice(), optimise=False)
+    samples = pictures(count)[:, 0]
+    session = open_session(compiled().integer, optimise=False)
+    expected = np.concatenate([run_session(session, {"x": sample[None]})["y"] for sample in samples])
+    found = executor.run({"x": samples})
+    assert np.array_equal(found.outputs["y"], expected)
+    assert found.runs == (2 if count == 1 else 5)  # of six images: of the first two and one, of the second one and one
+    assert handed_over(executor.machines, executor.manifest).kept["first"]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_any_cut_leaves_the_network_as_it_is(data: st.DataObject) -> None:
+    model = copy_of_model()
+    region = region_of(model)
+    places = sorted(data.draw(st.sets(st.sampled_from(sorted(cuts(region))), min_size=1)))
+    names = [bound.tensors["y"] for bound in region.operations]
+    bounds = itertools.pairwise([0, *(place + 1 for place in places), len(names)])
+    parts = tuple(Part(f"part{first}", 1, 1, tuple(names[first:stop])) for first, stop in bounds)
+    model = divided(model, {region.name: parts})
+    regions = [TARGET.backend.read(model, call) for call in region_calls(model)]
+    assert [each.name for each in regions] == [part.region for part in parts]
+    sample = {"x": pictures(1)[0]}
+    before, after = (
+        run_session(open_session(ir.to_proto(each).SerializeToString(), optimise=False), sample)["y"] for each in (copy_of_model(), model)
+    )
+    assert np.array_equal(before, after)
+
+
+def test_the_division_of_a_batch() -> None:
+    """Launches are dear for so small a network, so that it stays whole; where they cost nothing, no division is dearer than none."""
+    region, machine = region_of(copy_of_model()), TARGET.machine
+    whole = divide(machine, TARGET.kernels, region, 8)
+    assert len(whole.subgraphs) == 1
+    assert [part.region for part in parts_of(region, whole)] == [region.name]
+    assert machine.host is not None
+    free = replace(machine, host=replace(machine.host, launch_us=replace(machine.host.launch_us, value=0)))
+    found = divide(free, TARGET.kernels, region, 8)
+    assert found.cycles <= found.uniform <= whole.uniform
+    parts = parts_of(region, found)
+    assert [name for part in parts for name in part.results] == [bound.tensors["y"] for bound in region.operations]
+
+
+def test_regions_alike_but_for_names_have_one_likeness() -> None:
+    region, machine = region_of(copy_of_model()), TARGET.machine
+    named = {name: f"other.{name}" for name in region.tensors}
+    bound = tuple(replace(each, tensors={place: named[name] for place, name in each.tensors.items()}) for each in region.operations)
+    other = replace(
+        region, name="other", operations=bound, tensors={named[name]: shape for name, shape in region.tensors.items()},
+        inputs=tuple(map(named.__getitem__, region.inputs)), outputs=tuple(map(named.__getitem__, region.outputs)),
+        slices={named[name]: replace(own, parent=named[own.parent]) for name, own in region.slices.items()},
+    )  # fmt: skip
+    assert likeness(machine, TARGET.kernels, region) == likeness(machine, TARGET.kernels, other)
+    assert likeness(machine, TARGET.kernels, region) != likeness(machine, TARGET.kernels, replace(region, operations=region.operations[:-1]))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"region0": [{}]}', '{"region0": [{"region": "a", "copies": "2", "streams": 1, "results": []}]}'])
+def test_other_texts_are_no_sub_graphs(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        read_parts(text)
