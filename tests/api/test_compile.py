@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 import toolchain
 from tests.tasks.builds import build, build_here
+from toolchain.schedule.subgraphs import load_parts, read_parts
 
 WIDE = """\
 model: {name: wide, summary: a convolution that two streams do in half the time}
@@ -61,6 +62,21 @@ def test_streams_are_a_build_of_their_own_and_no_more_than_there_are(tmp_path: P
     assert said.count("bundle wide for stcp920: region 1 of 1: its program") == 2
     assert sum(text.startswith("graph wide for stcp920: pass 1 of ") for text in said) == 1
     assert two.figures["regions"][0]["streams"] == 2
+
+
+def test_a_batch_cuts_regions_into_sub_graphs(tmp_path: Path) -> None:
+    """So small a network stays whole; its three images have a core each. A file of sub-graphs that was damaged is told."""
+    for beside in ({"images": 3}, {"streams": 2}, {"schedule": "mine.yaml"}):
+        with pytest.raises(toolchain.UserError, match=f"E1202 batch=3 decides what '{next(iter(beside))}' says"):
+            toolchain.compile("digits", "dnnvm:zu9", batch=3, folder=tmp_path, **beside)  # type: ignore[arg-type]
+    three, one = (toolchain.compile("digits", "dnnvm:zu9", batch=count, effort=0, folder=tmp_path / str(count)) for count in (3, 1))
+    assert (one.figures["images"], three.figures["images"]) == (1, 3)
+    assert three.verify().data["exact"]
+    (file,) = (tmp_path / "3").rglob("subgraphs.json")
+    assert read_parts(file.read_text()).keys() == {"region0"}
+    file.write_text("{]")
+    with pytest.raises(toolchain.UserError, match="E1206"):
+        load_parts(file)
 
 
 def test_images_take_a_stream_each_and_no_more_than_there_are(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def compile_model(
     schedule: str | Path = "",
     streams: int = 1,
     images: int = 0,
+    batch: int = 0,
     search: str = SEARCH,
     effort: int = EFFORT,
     folder: str | Path = ROOT,
@@ -114,8 +115,9 @@ def compile_model(
     calibration: recorded inputs, [count, *shape] by name, or an .npz file of these; without them those of the model's file, else made-up ones.
     fallback: whether the host may run nodes that the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
     streams: how many of the machine's share the work of every operation. images: how many a run takes, each on so many streams of its own; 0: as few
-    as the machine can. search: the policy that proposes schedules. effort: how many are timed
-    exactly. folder: for all files; one build is done again only where something changed.
+    as the machine can. batch: how many come at once, for which regions are cut into sub-graphs with images and streams of their own; 0: regions as
+    they are. search: the policy that proposes schedules. effort: how many are timed exactly.
+    folder: for all files; one build is done again only where something changed.
     say: is told each step. Raises UserError.
     """
     root, own = Path(folder).absolute(), str(Path(schedule).absolute()) if schedule else ""
@@ -123,7 +125,7 @@ def compile_model(
     runs, several = _count("streams", streams, 1), _count("images", images, 0)
     variables = Variables(
         _targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=runs, images=several,
-        search=check_policy(search), effort=_count("effort", effort, 0),
+        batch=_count("batch", batch, 0), search=check_policy(search), effort=_count("effort", effort, 0),
     )  # fmt: skip
     built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)

@@ -64,12 +64,21 @@ def variables_of(study: Study, point: Point) -> Variables:
     given = {axis.name: value for axis, value in zip(study.axes, point, strict=True)}
     machine, config, place = given.pop("machine", study.machine), given.pop("config", ""), given.pop("place", "")
     without = given.pop("without", NONE)
-    streams, images = int(given.pop("streams", "1")), int(given.pop("images", "0"))
+    streams, images, batch = (int(given.pop(name, plain)) for name, plain in (("streams", "1"), ("images", "0"), ("batch", "0")))
     search, effort = given.pop("search", SEARCH), int(given.pop("effort", EFFORT))
     target = f"{machine.partition(':')[0]}:{config}" if config else machine
     params = tuple(sorted(given.items()))
     return Variables(
-        (target,), study.models, params, place=place, streams=streams, images=images, search=search, effort=effort, without=kernel_names(without)
+        (target,),
+        study.models,
+        params,
+        place=place,
+        streams=streams,
+        images=images,
+        batch=batch,
+        search=search,
+        effort=effort,
+        without=kernel_names(without),
     )
 
 

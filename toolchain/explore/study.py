@@ -26,6 +26,7 @@ BUILD_AXES: Mapping[str, str] = MappingProxyType(
         "place": "pays, all or least: which regions are made",
         "streams": "how many of the machine's programs share the work of an operation",
         "images": "how many images a run takes",
+        "batch": "how many images come at once, for which regions are cut into sub-graphs",
         "search": "the policy that proposes schedules",
         "effort": "how many schedules of a region are timed exactly",
         "without": "kernels that are left out, with + between them; none",

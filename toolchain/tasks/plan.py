@@ -41,6 +41,7 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
     _check_streams(max(targets, key=lambda target: target.streams), variables.streams)
+    _check_batch(variables)
     _check_images(max(targets, key=lambda target: target.streams * target.lockstep), variables)
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
     return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
@@ -114,6 +115,14 @@ def _check_streams(target: Target, streams: int) -> None:
     if streams > target.streams:
         runs = "one stream" if target.streams == 1 else f"{target.streams} streams"
         raise fail("E1202", f"streams={streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
+
+
+def _check_batch(variables: Variables) -> None:
+    """Raises UserError E1202 beside variables that a batch decides."""
+    beside = {"streams": variables.streams > 1, "images": variables.images > 0, "schedule": bool(variables.schedule)}
+    if variables.batch and any(beside.values()):
+        name = next(name for name, given in beside.items() if given)
+        raise fail("E1202", f"batch={variables.batch} decides what '{name}' says", hint=f"leave '{name}=' or 'batch=' out")
 
 
 def _check_images(target: Target, variables: Variables) -> None:

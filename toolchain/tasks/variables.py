@@ -110,7 +110,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
         _count("images", given["images"]) if "images" in given else 0,
-        _batch(given),
+        _count("batch", given["batch"]) if "batch" in given else 0,
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
@@ -159,15 +159,6 @@ def _count(name: str, value: str, least: int = 1) -> int:
     if not value.isascii() or not value.isdigit() or len(value) > MAX_DIGITS or int(value) < least:
         raise fail("E1202", f"'{name}' is a whole number from {least} on, not '{value[:MAX_DIGITS]}'")
     return int(value)
-
-
-def _batch(given: Mapping[str, str]) -> int:
-    """Raises UserError E1202 beside variables that a batch decides."""
-    if "batch" not in given:
-        return 0
-    if beside := [name for name in ("streams", "images", "schedule") if name in given]:
-        raise fail("E1202", f"batch= decides what {beside[0]}= says", hint="leave one of them out")
-    return _count("batch", given["batch"])
 
 
 def kernel_names(text: str) -> tuple[str, ...]:

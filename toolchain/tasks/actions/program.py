@@ -25,7 +25,7 @@ from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial, write_record
-from toolchain.schedule.subgraphs import Division, Part, Parts, divide, divided, likeness, parts_of, read_parts, write_parts
+from toolchain.schedule.subgraphs import Division, Part, Parts, divide, divided, likeness, load_parts, parts_of, read_parts, write_parts
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
