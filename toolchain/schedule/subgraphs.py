@@ -134,7 +134,7 @@ def _crossing_cycles(machine: Machine, size: int) -> float:
 
 def cuts(region: Region) -> dict[int, int]:
     """Operations behind which a region can be cut, with the bytes of an image that are in DRAM then. Tensors that stand in others are never apart."""
-    inside = {region.stands_in(name)[0] for name in region.slices}
+    inside = dict.fromkeys(region.stands_in(name)[0] for name in region.slices)
     made = {bound.tensors["y"]: index for index, bound in enumerate(region.operations)}
     touched = [{region.stands_in(tensor)[0] for tensor in bound.tensors.values()} for bound in region.operations]
     spans = [[index for index, roots in enumerate(touched) if root in roots] for root in inside]
