@@ -16,6 +16,7 @@ from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
 from tests.schedule.many_cores import chip
 from toolchain.codegen.binary import binary_code
+from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import region_calls
 from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.assemble import assemble_bundle
@@ -99,7 +100,7 @@ def test_sub_graphs_with_images_and_cores_of_their_own_compute_the_same(count: i
     model = divided(model, read_parts(write_parts(parts)))
     calls = region_calls(model)
     assert [call.op_type for call in calls] == ["first", "second"]
-    code = {}
+    code: dict[str, RegionCode] = {}
     for call, part in zip(calls, parts[region.name], strict=True):
         own = TARGET.backend.read(model, call)
         assert isinstance(own, Region)

@@ -82,7 +82,7 @@ def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: str)
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
     given, texts = _given(step), dict[Path, str]()
-    parts = _divide(step.job, say) if step.job.variables.batch else {}
+    parts: Parts = _divide(step.job, say) if step.job.variables.batch else {}
     ways = {part.region: Copies(part.copies, part.streams) for each in parts.values() for part in each}
     tiled = _tiled(step.job, parts)
     check_regions(given, [region.name for _, region in tiled])
