@@ -129,6 +129,12 @@ def read_cores(texts: Sequence[str]) -> Cells:
     return f"{', '.join(f'{cycles:.2f}' for cycles in few)} M cycles, the same results; 32 cores {most:.2f}", f"DRAM traffic alone: {port:.2f} M"
 
 
+def read_batch(texts: Sequence[str]) -> Cells:
+    """Of the row `batch` that bench/graphturbo prints."""
+    images, rate, paper, share = found(r"^\| \S+ +\| \S+ +\| batch +\| +(\d+) \| +- \| +[\d,]+ \| +([\d,]+) \| +(\S+) \|.* ([\d.]+) \|$", texts[0])
+    return f"{rate} images/s in int8, {images} at once, {share} % of what products or DRAM alone allow", f"GraphTurbo paper, f16: {paper} images/s"
+
+
 def read_images(texts: Sequence[str]) -> Cells:
     rates = [line[5] for text in texts for line in CORES_LINE.findall(text)]
     if len(rates) != 3:
@@ -212,6 +218,13 @@ ROWS = (
         "ResNet-50 on 1, 2, 4 and 8 cores of stcp920, [synchronised across cores](docs/synchronisation.md#several-streams) (`many_cores`)",
         ("many_cores --streams 1,2,4,8,32 --folder {folder}/cores",),
         read_cores,
+    ),
+    Row(
+        "batch",
+        "ResNet-50 v1.5 on the 32 cores of stcp920, in [sub-graphs](docs/many-cores.md#sub-graphs) with images and cores of their own (`graphturbo`)",
+        ("graphturbo --ways= --batch 32 --effort 0 --folder {folder}/batch",),
+        read_batch,
+        ("graphturbo --model digits --ways= --batch 4 --effort 0 --folder {folder}/batch",),
     ),
     Row(
         "images",

@@ -52,6 +52,7 @@ def test_sub_graphs_are_told_by_their_images_and_streams() -> None:
     text = "1 operation for 8 at once on 4 streams each, 4 runs: 2,000 cycles; 2 operations for 32 at once on 1 stream each, 1 run: 1,000 cycles"
     assert found["sub-graphs"] == text
     assert "streams" not in found
+    assert "sub-graphs" not in rows(replace(SUMMARY, regions=(REGION, replace(REGION, runs=4))))
 
 
 def test_a_peak_that_contradicts_the_cycles_is_no_share() -> None:

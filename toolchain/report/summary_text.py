@@ -84,7 +84,7 @@ def warnings_of(s: Summary) -> Iterator[str]:
 
 def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
     """Rows on streams that work side by side: their shares and their rate. busiest: the region with most of them."""
-    if len(ways := dict.fromkeys(map(_way, s.regions))) > 1:
+    if busiest.copies > 1 and len(ways := dict.fromkeys(map(_way, s.regions))) > 1:
         yield "sub-graphs", "; ".join(_way_text(way, [region for region in s.regions if _way(region) == way]) for way in ways)
     elif busiest.streams > 1:
         each = busiest.streams // busiest.copies
@@ -98,7 +98,7 @@ def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
 
 def _way(region: RegionUse) -> tuple[int, int, int]:
     """Images at once, streams of the machine that the region may use for them, and runs."""
-    return region.copies, region.streams // region.copies, region.runs
+    return region.copies, -(-region.streams // region.copies), region.runs
 
 
 def _way_text(way: tuple[int, int, int], regions: Sequence[RegionUse]) -> str:
