@@ -37,13 +37,15 @@ def _tensor(region: Region, known: Mapping[str, Array], name: str) -> Array:
 
 @dataclass
 class Builder:
-    """A region that grows by random operations of the kinds that a machine has kernels for."""
+    """A region that grows by random operations of the kinds that a machine has kernels for. block: channels at whose multiples a tensor may begin
+    inside another, as partitioning has it."""
 
     rng: np.random.Generator
     kinds: Collection[str]
     batch: int = 1
     low: int = -128
     bias: int = 3000
+    block: int = 16
     tensors: dict[str, Shape] = field(default_factory=dict[str, Shape])
     operations: list[Bound] = field(default_factory=list[Bound])
     slices: dict[str, Slice] = field(default_factory=dict[str, Slice])
@@ -128,7 +130,7 @@ class Builder:
         first = str(self.rng.choice(free))
         _, channels, *size = self.tensors[first]
         others = [n for n in free if n != first and [*self.tensors[n][2:]] == size]
-        if channels % 16 or not others:
+        if channels % self.block or not others:
             return
         second, name = str(self.rng.choice(others)), f"cat{len(self.slices)}"
         self.tensors[name] = Shape(self.batch, channels + self.tensors[second].channels, size[0], size[1])
@@ -136,13 +138,13 @@ class Builder:
 
     def view(self) -> None:
         """Some whole blocks of the channels of a tensor that has several, or all from one on."""
-        wide = [n for n in sorted(self.tensors) if self.tensors[n].channels > 16]
+        wide = [n for n in sorted(self.tensors) if self.tensors[n].channels > self.block]
         if not wide:
             return
         source = str(self.rng.choice(wide))
         batch, channels, *size = self.tensors[source]
-        first = 16 * int(self.rng.integers(0, (channels - 1) // 16 + 1))
-        end = int(self.rng.choice([*range(first + 16, channels, 16), channels]))
+        first = self.block * int(self.rng.integers(0, (channels - 1) // self.block + 1))
+        end = int(self.rng.choice([*range(first + self.block, channels, self.block), channels]))
         name = f"view{len(self.slices)}"
         self.tensors[name] = Shape(batch, end - first, size[0], size[1])
         self.slices[name] = Slice(source, first, view=True)

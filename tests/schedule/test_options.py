@@ -26,6 +26,7 @@ from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.views import channel_block
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
@@ -70,7 +71,7 @@ def exact(compiled: CompiledRegion, machine: Machine, seed: int | None, schedule
 
 def random_region(machine: Machine, seed: int, steps: int) -> Region | None:
     kinds = {kernel.computes for kernel in load_kernels(machine).values()}
-    found = Builder(np.random.default_rng(seed), kinds, 1, bias=99).region(steps)
+    found = Builder(np.random.default_rng(seed), kinds, 1, bias=99, block=channel_block(machine)).region(steps)
     return found if found.operations else None
 
 
