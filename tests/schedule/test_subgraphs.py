@@ -23,7 +23,7 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.runtime.transfers import handed_over
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.subgraphs import Part, copies_for, cuts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
@@ -147,6 +147,18 @@ def test_the_division_of_a_batch() -> None:
     assert found.cycles <= found.uniform <= whole.uniform
     parts = parts_of(region, found)
     assert [name for part in parts for name in part.results] == [bound.tensors["y"] for bound in region.operations]
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_plan_by_estimates_obeys_the_options(resident: bool) -> None:
+    """Without tensors on chip each of them goes through DRAM."""
+    region, options = region_of(copy_of_model()), Options(copies=2, effort=0, resident=resident, grouped=resident)
+    plan = estimated_plan(TARGET.machine, TARGET.kernels, region, options)
+    schedule = find_schedule(TARGET.machine, TARGET.kernels, region, options)
+    assert bool(schedule.buffers) == resident
+    assert bool(plan.residents.candidates or plan.shared) == resident
+    assert schedule.multicast
+    assert schedule.copies == Copies(2, 1)
 
 
 def test_regions_alike_but_for_names_have_one_likeness() -> None:

@@ -146,7 +146,7 @@ def _at_once(owned: Sequence[Ints], order: Ints) -> list[list[tuple[int, Ints]]]
 
 
 def memory_rooms(prints: Footprints) -> Iterator[MemoryRoom]:
-    """Of each memory that is no register."""
+    """The traffic and the room of each memory that is no register."""
     machine, runs = prints.program.machine, prints.runs
     read, written = prints.traffic_read.sum(axis=0), prints.traffic_written.sum(axis=0)
     for number, memory in enumerate(machine.memories):

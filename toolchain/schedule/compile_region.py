@@ -14,7 +14,7 @@ from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.multicast import can_multicast, teams
-from toolchain.schedule.options import Copies, Options, Progress
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region
@@ -76,8 +76,7 @@ def search_schedule(
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
     if not options.effort and can_multicast(machine, kernels):
-        plan = estimated_plan(machine, kernels, region, copies, options.progress)
-        return replace(make_schedule(machine, turned(plan)), multicast=True, copies=copies), ()
+        return replace(make_schedule(machine, turned(estimated_plan(machine, kernels, region, options))), multicast=True, copies=copies), ()
     schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
     if not can_multicast(machine, kernels):
         return replace(schedule, copies=copies), tried
@@ -92,9 +91,7 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     groups = teams(machine, copies)
     team = Copies(len(groups[0]), copies.streams)
     own = part_of_ports(machine, len(groups), team.times * team.streams)
-    shared = part_of_ports(machine, *copies, team.times)
-    alike = _planner(shared, kernels, region, replace(options, timed_groups=False)).plan((copies.streams,) * len(region.operations))
-    other = make_schedule(shared, turned(alike))
+    other = make_schedule(machine, turned(estimated_plan(machine, kernels, region, options)))
     tried = [found, *(replace(each, multicast=True) for each in (found, other))]
 
     def cycles(schedule: Schedule) -> float:
@@ -132,13 +129,13 @@ def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
     return make_schedule(machine, turned(found.plan)), found.trials
 
 
-def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, progress: Progress | None = None) -> Plan:
-    """Of one of several copies, by estimates alone, with all operations on all of its streams; it counts on loads for several copies at once where
-    the machine has them. Raises UserError E1003, E1004, E1007, E1008."""
+def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Plan:
+    """Plan one of the options' copies by estimates alone, with all operations on all of its streams; it counts on loads for several copies at once
+    where the machine has them. Raises UserError E1003, E1004, E1007, E1008."""
+    copies = Copies(options.copies, options.streams)
     together = len(teams(machine, copies)[0]) if can_multicast(machine, kernels) else None
     own = machine if copies.times == 1 else part_of_ports(machine, *copies, together)
-    options = Options(copies=copies.times, streams=copies.streams, timed_groups=False, progress=progress)
-    return _planner(own, kernels, region, options).plan((copies.streams,) * len(region.operations))
+    return _planner(own, kernels, region, replace(options, timed_groups=False)).plan((copies.streams,) * len(region.operations))
 
 
 def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None) -> Plan:

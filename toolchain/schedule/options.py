@@ -6,9 +6,6 @@ from typing import NamedTuple
 
 from toolchain.spec.search_policies import EFFORT, SEARCH
 
-Progress = Callable[[int, int, str], None]
-"""Is told the number of an operation, how many there are, and its name."""
-
 
 @dataclass(frozen=True)
 class Options:
@@ -34,7 +31,7 @@ class Options:
     search: str = SEARCH
     effort: int = EFFORT
     stored: bool = False
-    progress: Progress | None = None
+    progress: Callable[[int, int, str], None] | None = None
 
 
 class Copies(NamedTuple):

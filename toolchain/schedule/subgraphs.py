@@ -6,7 +6,7 @@ they are loaded. After GraphTurbo (Zhao et al., OSDI 2023, sections 3 and 4.3), 
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +18,7 @@ from toolchain.passes.divide import divide_region
 from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.options import Copies
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.tile_table import tile_key
@@ -78,13 +78,29 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     through DRAM. A pair of images and cores that has no room for an operation is no choice.
 
     Raises UserError E1004 where no pair has room."""
-    tried = copies_for(machine, batch)
-    found = {copies: cycles for copies in tried if (cycles := _batch_cycles(machine, kernels, region, copies, batch)) is not None}
+    found, crowded = dict[Copies, list[float]](), UserError()
+    for copies in copies_for(machine, batch):
+        try:
+            found[copies] = _batch_cycles(machine, kernels, region, copies, batch)
+        except UserError as error:
+            if error.diagnostics[0].code != "E1004":
+                raise
+            crowded = error
     if not found:
-        estimated_plan(machine, kernels, region, tried[-1])  # raises
+        raise crowded
     starts = {copies: _launches(machine, copies, batch) for copies in found}
     best = least_path(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
     return Division(best, min(sum(cycles) + starts[copies] for copies, cycles in found.items()))
+
+
+def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:
+    """The division of each region, one by one, as they are asked for; those that are alike are divided once. Raises as `divide`."""
+    known: dict[Hashable, Division] = {}
+    for machine, kernels, region in regions:
+        form = likeness(machine, kernels, region)
+        if form not in known:
+            known[form] = divide(machine, kernels, region, batch)
+        yield known[form]
 
 
 def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Hashable:
@@ -103,31 +119,27 @@ def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
     return machine.name, tuple(operations), slices, border, shapes
 
 
-def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float] | None:
-    """Of each operation, for all runs of a batch; None where there is no room on chip."""
-    try:
-        plan = estimated_plan(machine, kernels, region, copies)
-    except UserError as error:
-        if error.diagnostics[0].code != "E1004":
-            raise
-        return None
+def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
+    """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
+    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams))
     cycles = [0.0] * len(region.operations)
     for index, tiling in zip(plan.order, plan.tilings, strict=True):
-        cycles[index] = _runs(machine, copies, batch) * tiling.estimate
+        cycles[index] = runs_of_batch(machine, copies, batch) * tiling.estimate
     return cycles
 
 
-def _runs(machine: Machine, copies: Copies, batch: int) -> int:
+def runs_of_batch(machine: Machine, copies: Copies, batch: int) -> int:
+    """How often the host starts a program of so many copies for all images of a batch."""
     return -(-batch // (copies.times * images_per_run(machine)))
 
 
 def _launches(machine: Machine, copies: Copies, batch: int) -> float:
     """Cycles in which the host starts the runs of a batch."""
-    return _runs(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
+    return runs_of_batch(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
 
 
 def _crossing_cycles(machine: Machine, size: int) -> float:
-    """Of so many bytes to DRAM and back, through the slowest of the ports that the whole device shares."""
+    """Cycles that so many bytes take to DRAM and back, through the slowest of the ports that the whole device shares."""
     rates = [each.bytes_per_cycle / each.per for each in machine.timing.resources if each.scope == "device"]
     return 2 * size / min(rates, default=math.inf)
 
@@ -149,7 +161,7 @@ def cuts(region: Region) -> dict[int, int]:
 
 
 Course = tuple[float, tuple[tuple[int, Copies], ...]]
-"""Its cost so far, and the first operation of each sub-graph with its copies."""
+"""A path of operations: its cost so far, and the first operation of each sub-graph with its copies."""
 
 
 def least_path(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> tuple[Subgraph, ...]:

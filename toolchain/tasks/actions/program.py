@@ -1,7 +1,7 @@
 """The machine side of a build: each region's schedule, by search or from the user's own file, its program, and all of it in one bundle."""
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial, write_record
-from toolchain.schedule.subgraphs import Division, Part, Parts, divide, divided, likeness, load_parts, parts_of, read_parts, write_parts
+from toolchain.schedule.subgraphs import Part, Parts, divided, divisions, load_parts, parts_of, write_parts
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
@@ -64,7 +64,7 @@ def regions_of(job: Job) -> Partitioned:
 
 def _read(job: Job, parts: Parts) -> Partitioned:
     receipt = graph_receipt(job)
-    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job), write_parts(parts))
+    return _regions(graph_file(job), receipt.result if receipt else "", machine_keys(job), tuple(parts.items()))
 
 
 def forget_regions() -> None:
@@ -73,8 +73,8 @@ def forget_regions() -> None:
 
 
 @lru_cache(maxsize=1)
-def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: str) -> Partitioned:
-    backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), read_parts(parts))
+def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: tuple[tuple[str, tuple[Part, ...]], ...]) -> Partitioned:
+    backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), dict(parts))
     calls = [(backend_of(backends, call), call) for call in region_calls(model)]
     return Partitioned(model, tuple((backend, backend.read(model, call)) for backend, call in calls))
 
@@ -102,14 +102,12 @@ def make_schedules(step: Step, say: Say) -> Made:
 def _divide(job: Job, say: Say) -> Parts:
     """Cuts the regions for the build's batch."""
     tiled = _tiled(job, {})
-    found, known = dict[str, tuple[Part, ...]](), dict[Hashable, Division]()
-    for number, (backend, region) in enumerate(tiled):
+    found = divisions(((backend.machine, backend.kernels, region) for backend, region in tiled), job.variables.batch)
+    parts: dict[str, tuple[Part, ...]] = {}
+    for number, (_, region) in enumerate(tiled):
         say(f"region {number + 1} of {len(tiled)}: its sub-graphs")
-        form = likeness(backend.machine, backend.kernels, region)
-        if form not in known:
-            known[form] = divide(backend.machine, backend.kernels, region, job.variables.batch)
-        found[region.name] = parts_of(region, known[form])
-    return found
+        parts[region.name] = parts_of(region, next(found))
+    return parts
 
 
 def _tiled(job: Job, parts: Parts) -> list[tuple[Backend, Region]]:
