@@ -120,6 +120,36 @@ def test_the_pointer_names_tensors_and_instructions_and_a_range_is_summed(title:
     assert shown.complaints() == []
 
 
+@pytest.mark.parametrize("title", PAGES)
+def test_maps_and_the_frame_around_the_window_move_with_the_timeline_also_while_the_reader_is_elsewhere(
+    title: str, pages: dict[str, Path], shown: Tab
+) -> None:
+    shown.show(*DESK)
+    shown.open(pages[title])
+    click(shown, "#maps canvas")
+    whole = moving(shown)
+    for key in ("+", "+", "ArrowRight"):
+        shown.call("Input.dispatchKeyEvent", type="keyDown", key=key)
+    zoomed = moving(shown)
+    assert [name for name in whole if whole[name] == zoomed[name]] == []
+    click(shown, "#summary")
+    shown.call("Input.dispatchKeyEvent", type="keyDown", key="f")
+    click(shown, "#maps canvas")
+    assert moving(shown) == whole
+    assert shown.complaints() == []
+
+
+def moving(shown: Tab) -> dict[str, str]:
+    """All that a movement of the timeline's window changes, once the page is at rest."""
+    shown.value("new Promise((tell) => setTimeout(tell, 100))")
+    return shown.value("""({
+      window: document.getElementById("window").textContent,
+      place: document.getElementById("place").getAttribute("style"),
+      ...Object.fromEntries(["axis", "units"].map((id) => [id, document.getElementById(id).toDataURL()])),
+      maps: [...document.querySelectorAll("#maps canvas")].slice(0, 1).map((map) => map.toDataURL()).join(),
+    })""")
+
+
 def test_clusters_and_cores_unfold_and_fold(pages: dict[str, Path], shown: Tab) -> None:
     shown.show(*DESK)
     shown.open(pages["split on stcp920"])

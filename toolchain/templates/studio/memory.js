@@ -13,7 +13,7 @@ function startMaps(region, timeline, chooseOperation) {
     title.textContent = `${map.name}: ${columns.begin.length} rectangles, addresses 0 to ${high.toLocaleString("en-US")} of ${map.capacity.toLocaleString("en-US")} bytes`;
     canvas.addEventListener("pointermove", (event) => tell(event));
     canvas.addEventListener("click", (event) => { const at = under(event); if (at >= 0 && columns.operation[at] >= 0) chooseOperation(columns.operation[at]); });
-    return { map, columns, high, canvas, thin: new ThinRectangles(timeline.operationColour), tell, under };
+    return { columns, high, canvas, pixels: new Pixels(canvas), seen: true };
 
     /** The last rectangle that is drawn under the pointer. */
     function under(event) {
@@ -30,72 +30,47 @@ function startMaps(region, timeline, chooseOperation) {
       note.textContent = at < 0 ? "\u00a0" : `${map.names[columns.name[at]]}: bytes ${columns.low[at]} to ${columns.high[at]}, cycles ${columns.begin[at].toFixed(1)} to ${columns.stop[at].toFixed(1)}`;
     }
   });
-  const draw = (marked) => { for (const map of maps) drawMap(map, timeline, marked); };
-  return { draw };
-}
+  let kept = -1;
+  const observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) maps.find((map) => map.canvas === target).seen = isIntersecting;
+    draw(kept);
+  });
+  for (const map of maps) observer.observe(map.canvas);
 
-function drawMap({ columns, high, canvas, thin }, timeline, marked) {
-  const ratio = window.devicePixelRatio || 1, { from, to } = timeline.view, width = canvas.clientWidth, tall = canvas.clientHeight, context = canvas.getContext("2d");
-  canvas.width = Math.max(Math.round(width * ratio), 1);
-  canvas.height = Math.max(Math.round(tall * ratio), 1);
-  context.scale(ratio, ratio);
-  const across = width / (to - from), up = tall / high;
-  let style = NaN;
-  thin.begin(canvas, ratio);
-  for (let at = timeline.above(columns.furthest, from); at < columns.begin.length && columns.begin[at] < to; at++) {
-    if (columns.stop[at] <= from) continue;
-    const x = Math.max((columns.begin[at] - from) * across, 0), right = Math.min((columns.stop[at] - from) * across, width), operation = columns.operation[at];
-    const top = tall - columns.high[at] * up, deep = Math.max((columns.high[at] - columns.low[at]) * up - 0.3, 0.7), faint = marked >= 0 && operation !== marked;
-    if (right - x < 1) { thin.fill(x, top, deep, operation, faint); continue; }
-    context.globalAlpha = faint ? FAINT : FULL;
-    if (style !== operation) context.fillStyle = timeline.operationColour((style = operation));
-    context.fillRect(x, top, right - x, deep);
+  /** Those that the reader sees. */
+  function draw(marked) {
+    kept = marked;
+    for (const map of maps) if (map.seen) drawMap(map, timeline, marked);
   }
-  thin.end(context, width, tall);
+
+  return { draw, close: () => observer.disconnect() };
 }
 
 const FULL = 0.85, FAINT = 0.15;
 
-/** Rectangles narrower than a pixel: as pixels of a picture, tens of thousands cost a frame little. */
-class ThinRectangles {
-  constructor(colourOf) {
-    Object.assign(this, { colourOf, canvas: document.createElement("canvas"), colours: new Map() });
-    this.context = this.canvas.getContext("2d");
-  }
+/** With an operation marked the others are faint, and below it. */
+function drawMap(map, timeline, marked) {
+  const { pixels } = map, track = timeline.inkBytes("track"), colours = (share) => Uint32Array.from(timeline.operationBytes, (bytes) => mixed(bytes, share, track));
+  if (pixels.fit()) placeRows(map);
+  pixels.clear();
+  fillRectangles(map, timeline, colours(marked >= 0 ? FAINT : FULL), () => true);
+  if (marked >= 0) fillRectangles(map, timeline, colours(FULL), (operation) => operation === marked);
+  pixels.show();
+}
 
-  begin({ width, height }, ratio) {
-    Object.assign(this, { ratio, width, height, image: null });
-  }
+/** The rows of pixels of each rectangle; tall ones leave one free to the next. */
+function placeRows(map) {
+  const { columns, pixels: { height }, high } = map, row = (byte) => Math.round(height - (byte / high) * height);
+  map.top = Int32Array.from(columns.high, row);
+  map.bottom = Int32Array.from(columns.low, (low, at) => Math.max(row(low) - (row(low) - map.top[at] > 4), map.top[at] + 1));
+}
 
-  fill(x, top, deep, operation, faint) {
-    if (!this.image) {
-      this.image = this.context.createImageData(this.width, this.height);
-      this.bits = new Uint32Array(this.image.data.buffer);
-    }
-    const { bits } = this, colour = this.colourBits(operation, faint);
-    const first = Math.max(Math.floor(top * this.ratio), 0), last = Math.min(Math.ceil((top + deep) * this.ratio), this.height), left = Math.min(Math.floor(x * this.ratio), this.width - 1);
-    for (let row = first; row < last; row++) {
-      const place = row * this.width + left;
-      if (!faint || !bits[place]) bits[place] = colour;  // a faint one hides none
-    }
-  }
-
-  /** The bytes red, green, blue and opacity as one number. */
-  colourBits(operation, faint) {
-    const key = 2 * operation + faint;
-    if (!this.colours.has(key)) {
-      this.context.fillStyle = this.colourOf(operation);
-      const [red, green, blue] = this.context.fillStyle.match(/[0-9a-f]{2}/g).map((byte) => parseInt(byte, 16));
-      this.colours.set(key, ((Math.round(255 * (faint ? FAINT : FULL)) << 24) | (blue << 16) | (green << 8) | red) >>> 0);
-    }
-    return this.colours.get(key);
-  }
-
-  end(context, width, tall) {
-    if (!this.image) return;
-    Object.assign(this.canvas, { width: this.width, height: this.height });
-    this.context.putImageData(this.image, 0, 0);
-    context.globalAlpha = 1;
-    context.drawImage(this.canvas, 0, 0, width, tall);
+/** Those in view of the operations that are wanted; colours: of each operation, that of none before them. */
+function fillRectangles({ columns, pixels, top, bottom }, timeline, colours, wanted) {
+  const { from, to } = timeline.view, across = pixels.width / (to - from), { begin, stop, operation } = columns;
+  for (let at = timeline.above(columns.furthest, from); at < begin.length && begin[at] < to; at++) {
+    if (stop[at] <= from || !wanted(operation[at])) continue;
+    const left = Math.floor(Math.max((begin[at] - from) * across, 0)), right = Math.floor(Math.min((stop[at] - from) * across, pixels.width));
+    pixels.fill(left, top[at], Math.max(right, left + 1), bottom[at], colours[operation[at] + 1]);
   }
 }

@@ -1,7 +1,7 @@
 // ---- the page: opens a region's timeline and maps, and joins all parts by the selection
 
 const { regions, operations } = JSON.parse(document.getElementById("data").textContent);
-let shown = -1, timeline = null, maps = null, waiting = false;
+let shown = -1, timeline = null, maps = null;
 
 const linkAt = (number) => Object.keys(operations).find((link) => operations[link].region === regions[shown].title && operations[link].index === number) ?? "";
 const marked = () => (operations[selection.link]?.region === regions[shown]?.title ? operations[selection.link]?.index ?? -1 : -1);
@@ -10,13 +10,11 @@ function openRegion(number) {
   if (number === shown || !regions[number]) return;
   timeline?.close();
   shown = number;
+  maps?.close();
+  maps = null;
   timeline = startTimeline(regions[number], {
     mark: (operation) => select(operation < 0 ? "" : linkAt(operation)),
     choose: (i) => select(linkAt(timeline.column.operation[i])),
-    look: () => {
-      if (!waiting) requestAnimationFrame(() => { waiting = false; maps?.draw(marked()); });
-      waiting = true;
-    },
     draw: () => maps?.draw(marked()),
   });
   maps = startMaps(regions[number], timeline, (operation) => select(linkAt(operation)));
@@ -29,8 +27,7 @@ function openRegion(number) {
 function follow(link) {
   const operation = operations[link], number = operation ? regions.findIndex((region) => region.title === operation.region) : -1;
   if (number >= 0) openRegion(number);
-  if (timeline) timeline.mark(marked(), false);
-  maps?.draw(marked());
+  timeline?.mark(marked(), false);
   tellSelection(operation, regions[number], timeline);
 }
 
@@ -51,11 +48,10 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("keydown", (event) => { if (event.key === "Enter" && event.target.dataset?.operation) select(event.target.dataset.operation); });
 document.getElementById("region")?.addEventListener("change", (event) => openRegion(Number(event.target.value)));
-window.addEventListener("resize", () => maps?.draw(marked()));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { timeline?.redraw(); maps?.draw(marked()); });
 
 /** For measuring: when the page was painted first, and the frames of its timeline and memory maps. */
 async function measurePage(frames) {
+  document.getElementById("time")?.scrollIntoView();
   await timeline?.measure(frames);
   document.body.dataset.paint = performance.getEntriesByName("first-contentful-paint")[0]?.startTime.toFixed(0) ?? "";
   document.body.dataset.measured = 1;

@@ -40,14 +40,20 @@
   }
   for (const room of data.memories) { room.cycles = timesOf(unpack(room.step)); room.levels = mostLevels(unpack(room.bytes)); room.bytes = room.levels[0]; }
 
-  /** The first index whose value is above `limit`, from `low` on; values ascend. */
-  function above(values, limit, low = 0) {
-    let high = values.length;
+  /** The first index whose value is above `limit`, from `low` up to `high`; values ascend. */
+  function above(values, limit, low = 0, high = values.length) {
     while (low < high) {
       const middle = (low + high) >> 1;
       if (values[middle] > limit) high = middle; else low = middle + 1;
     }
     return low;
+  }
+
+  /** The same, for one that is near `low`: by steps that double. */
+  function aboveNear(values, limit, low) {
+    let step = 1;
+    while (low + step < values.length && values[low + step] <= limit) { low += step; step *= 2; }
+    return above(values, limit, low, Math.min(low + step, values.length));
   }
 
   /** The values, the most of each 16 of them, the most of each 16 of those, and so on. */
@@ -83,10 +89,20 @@
   // ---- colours: those of the page's style, in the dark too; the first twelve kinds are told apart best, further ones turn on the wheel
 
   const PALETTE = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#5f6b7a", "#b5a33a", "#3fa7b5", "#7d9b3c", "#a85f8d"];
-  const turned = [], wheel = (number) => (turned[number] ??= `hsl(${(number * 137.508) % 360} 55% 52%)`);
-  const kindColour = (kind) => (kind < PALETTE.length ? PALETTE[kind] : wheel(kind));
-  const colours = {
-    kind: (i) => kindColour(column.kind[i]),
-    operation: (i) => (column.operation[i] < 0 ? "#9aa1ad" : wheel(column.operation[i])),
-  };
-  const style = getComputedStyle(document.documentElement), ink = (name) => style.getPropertyValue(`--${name}`).trim();
+  const wheel = (number) => `hsl(${(number * 137.508) % 360} 55% 52%)`, kindColour = (kind) => (kind < PALETTE.length ? PALETTE[kind] : wheel(kind));
+  const operationColour = (number) => (number < 0 ? "#9aa1ad" : wheel(number));
+  const kindBytes = data.kinds.map((_, kind) => bytesOf(kindColour(kind))), operationBytes = [-1, ...data.operations.keys()].map((number) => bytesOf(operationColour(number)));
+  const roomBytes = data.memories.map((_, row) => bytesOf(PALETTE[row % PALETTE.length]));
+  const bytesBy = { kind: (i) => kindBytes[column.kind[i]], operation: (i) => operationBytes[column.operation[i] + 1] };
+  const style = getComputedStyle(document.documentElement), inks = new Map();
+
+  /** A colour of the style, and its bytes; both are forgotten where the colours change. */
+  function ink(name) {
+    if (!inks.has(name)) {
+      const words = style.getPropertyValue(`--${name}`).trim();
+      inks.set(name, { words, bytes: bytesOf(words) });
+    }
+    return inks.get(name).words;
+  }
+
+  const inkBytes = (name) => ink(name) && inks.get(name).bytes;

@@ -1,19 +1,14 @@
   // ---- drawing
 
-  const canvases = ["overview", "axis", "units", "memory"].map(byId);
-  const [overview, axis, units, memory] = canvases;
-  const scale = () => units.clientWidth / (view.to - view.from);
+  const [overview, axis, units, memory] = ["overview", "axis", "units", "memory"].map(byId), pixels = [overview, axis, units, memory].map((canvas) => new Pixels(canvas));
+  const [overviewPixels, axisPixels, unitPixels, memoryPixels] = pixels;
+  const scale = () => unitPixels.wide / (view.to - view.from);
+  let drawn = 0;
 
   function fitCanvases() {
     units.style.height = `${Math.max(rows.length, 1) * LANE}px`;
-    memory.style.height = `${data.memories.length * ROOM}px`;
-    for (const canvas of canvases) {
-      const ratio = window.devicePixelRatio || 1, height = canvas.style.height ? parseFloat(canvas.style.height) : Number(canvas.dataset.height);
-      canvas.style.height = `${height}px`;
-      canvas.width = Math.max(1, Math.round(canvas.clientWidth * ratio));
-      canvas.height = Math.round(height * ratio);
-      canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
-    }
+    memory.style.height = `${Math.max(data.memories.length, 1) * ROOM}px`;
+    for (const each of pixels) if (each.fit() && each === overviewPixels) drawWhole();
   }
 
   function draw() {
@@ -21,7 +16,8 @@
     drawAxis();
     drawUnits();
     drawMemory();
-    drawOverview();
+    showPlace();
+    told.draw?.();
     tellWindow();
   }
 
@@ -29,15 +25,16 @@
     if (!waiting) { waiting = true; requestAnimationFrame(draw); }
   }
 
-  /** One bar for each instruction of a lane that is seen; those within a pixel are one. paint(index, x, width, share of that width that is busy). */
+  /** One bar for each instruction of a lane that is seen; shorter ones that begin in one pixel are one. paint(index, x, width, share of that width that is busy). */
   function eachBar(lane, from, to, width, paint) {
-    const pixels = width / (to - from);
-    let at = above(lane.end, from);
+    const across = width / (to - from), busy = (at, time) => (at < lane.items.length ? lane.before[at] + Math.max(time - lane.start[at], 0) : lane.before[at]);
+    let at = above(lane.end, from), free = 0;
     while (at < lane.items.length && lane.start[at] < to) {
-      const x = (lane.start[at] - from) * pixels, wide = (lane.end[at] - lane.start[at]) * pixels;
+      const x = (lane.start[at] - from) * across, wide = (lane.end[at] - lane.start[at]) * across;
       if (wide >= 1) { paint(lane.items[at], x, wide, 1); at++; continue; }
-      const left = Math.floor(x), next = Math.max(at + 1, above(lane.end, from + (left + 1) / pixels, at));
-      paint(lane.items[at], left, 1, Math.min((lane.before[next] - lane.before[at]) * pixels, 1));
+      const left = Math.max(Math.floor(x), free), begin = from + left / across, end = begin + 1 / across, next = Math.max(at + 1, aboveNear(lane.end, end, at));
+      paint(lane.items[at], left, 1, Math.min((busy(next, end) - busy(at, begin)) * across, 1));
+      free = left + 1;
       at = next;
     }
   }
@@ -47,47 +44,50 @@
   }
 
   function drawUnits() {
-    const context = units.getContext("2d"), width = units.clientWidth, colour = colours[byId("colour").value];
-    context.clearRect(0, 0, width, rows.length * LANE);
-    context.fillStyle = ink("track");
-    rows.forEach((row, number) => { if (row.lanes.length) context.fillRect(0, number * LANE + (LANE - BAR) / 2, width, BAR); });
-    let drawn = 0;
-    for (const lane of lanes) drawn += drawLane(context, lane, width, colour);
+    const { context, width, ratio } = unitPixels, named = [], track = inkBytes("track");
+    drawn = 0;
+    unitPixels.clear();
+    rows.forEach((row, number) => {
+      const top = number * LANE + (LANE - BAR) / 2;
+      if (row.lanes.length) unitPixels.fill(0, Math.round(top * ratio), width, Math.round((top + BAR) * ratio), mixed(track, 1, track));
+    });
+    for (const lane of lanes) drawLane(lane, named);
+    unitPixels.show();
+    context.fillStyle = "#fff";
+    context.font = "11px system-ui, sans-serif";
+    for (const [i, x, top, wide, strength] of named) { context.globalAlpha = strength; nameBar(context, i, x, top, wide); }
     context.globalAlpha = 1;
-    if (matches) drawMatches(context, width, scale());
+    if (matches) drawMatches(context, unitPixels.wide, scale());
     if (range) drawRange(context, units, rows.length * LANE);
     if (chosen >= 0) drawChosen(context, scale());
-    document.body.dataset.drawn = drawn;
   }
 
-  function drawLane(context, lane, width, colour) {
-    const { top, high } = bandOf(lane), pixels = scale();
-    let drawn = 0;
+  /** Collects the bars that have room for their names. */
+  function drawLane(lane, named) {
+    const { top, high } = bandOf(lane), { width, ratio } = unitPixels, bytes = bytesBy[byId("colour").value], track = inkBytes("track");
+    const above = Math.round(top * ratio), below = Math.max(Math.round((top + high) * ratio), above + 1);
     eachBar(lane, view.from, view.to, width, (i, x, wide, busy) => {
       drawn++;
-      context.globalAlpha = (dimmed(i) ? 0.18 : 1) * Math.max(busy, 0.25);
-      if (high >= BAR) drawWaiting(context, i, x, wide, top, pixels);
-      context.fillStyle = colour(i);
-      context.fillRect(x, top, wide > 4 ? wide - 0.6 : wide, high);
-      if (wide > 60 && high >= BAR) nameBar(context, i, x, top, wide);
+      const strength = dimmed(i) ? 0.18 : 1, left = Math.round(x), right = Math.max(Math.round(x + wide) - (wide > 4), left + 1);
+      if (high >= BAR) drawWaiting(i, x, wide, above, below, strength);
+      unitPixels.fill(left, above, right, below, mixed(bytes(i), strength * Math.max(busy, 0.25), track));
+      if (wide > 60 * ratio && high >= BAR) named.push([i, x / ratio, top, wide / ratio, strength]);
     });
-    return drawn;
   }
 
   /** Before the bar: its unit was idle. After it: a full counter held the unit. */
-  function drawWaiting(context, i, x, wide, top, pixels) {
-    const waited = column.waited[i] * pixels, kept = column.held[i] * pixels;
-    if (waited > 3) { context.fillStyle = ink("waited"); context.fillRect(x - waited, top + BAR - 4, waited, 4); }
-    if (kept > 3) { context.fillStyle = ink("held"); context.fillRect(x + wide, top, kept, BAR); }
+  function drawWaiting(i, x, wide, above, below, strength) {
+    const { width, ratio } = unitPixels, across = width / (view.to - view.from), track = inkBytes("track");
+    const waited = column.waited[i] * across, kept = column.held[i] * across;
+    if (waited > 3 * ratio) unitPixels.fill(Math.round(x - waited), below - Math.round(4 * ratio), Math.round(x), below, mixed(inkBytes("waited"), strength, track));
+    if (kept > 3 * ratio) unitPixels.fill(Math.round(x + wide), above, Math.round(x + wide + kept), below, mixed(inkBytes("held"), strength, track));
   }
 
   function nameBar(context, i, x, top, wide) {
-    const left = Math.max(x, 0) + 4, room = Math.min(x + wide, units.clientWidth) - left - 4;
+    const left = Math.max(x, 0) + 4, room = Math.min(x + wide, unitPixels.wide) - left - 4;
     const words = column.operation[i] < 0 ? data.kinds[column.kind[i]] : `${data.kinds[column.kind[i]]} ${data.operations[column.operation[i]].name}`;
     const letters = Math.floor(room / 6.2);
     if (letters < 3) return;
-    context.fillStyle = "#fff";
-    context.font = "11px system-ui, sans-serif";
     context.fillText(words.length > letters ? `${words.slice(0, letters - 1)}…` : words, left, top + BAR - 4.5);
   }
 
@@ -115,22 +115,20 @@
   }
 
   function drawMemory() {
-    const context = memory.getContext("2d"), width = memory.clientWidth, pixels = scale();
-    context.clearRect(0, 0, width, data.memories.length * ROOM);
+    const { width, ratio } = memoryPixels, across = width / (view.to - view.from), track = inkBytes("track");
+    memoryPixels.clear();
     data.memories.forEach((room, row) => {
-      const bottom = (row + 1) * ROOM - 4, high = ROOM - 8;
-      context.fillStyle = ink("track");
-      context.fillRect(0, bottom - high, width, high);
-      context.fillStyle = PALETTE[row % PALETTE.length];
+      const bottom = Math.round(((row + 1) * ROOM - 4) * ratio), high = Math.round((ROOM - 8) * ratio), colour = mixed(roomBytes[row], 1, track);
+      memoryPixels.fill(0, bottom - high, width, bottom, mixed(track, 1, track));
       let at = Math.max(above(room.cycles, view.from) - 1, 0);
       while (at < room.cycles.length && room.cycles[at] < view.to) {
-        const x = Math.max((room.cycles[at] - view.from) * pixels, 0), pixel = view.from + (Math.floor(x) + 1) / pixels;
-        const next = Math.max(at + 1, above(room.cycles, pixel, at)), most = mostOf(room.levels, at, next), until = next < room.cycles.length ? (room.cycles[next] - view.from) * pixels : (total - view.from) * pixels;
-        const tall = (most / room.capacity) * high;
-        context.fillRect(x, bottom - tall, Math.min(until, width) - x + 0.5, tall);  // half a pixel more closes the seam
+        const left = Math.max(Math.floor((room.cycles[at] - view.from) * across), 0), next = Math.max(at + 1, aboveNear(room.cycles, view.from + (left + 1) / across, at));
+        const until = ((next < room.cycles.length ? room.cycles[next] : total) - view.from) * across;
+        memoryPixels.fill(left, bottom - Math.ceil((mostOf(room.levels, at, next) / room.capacity) * high), Math.max(Math.floor(until), left + 1), bottom, colour);
         at = next;
       }
     });
+    memoryPixels.show();
   }
 
   /** A round step so that about one label stands in `room` pixels. */
@@ -140,43 +138,34 @@
   }
 
   function drawAxis() {
-    const context = axis.getContext("2d"), width = axis.clientWidth, step = stepOf(view.to - view.from, width, 170);
-    context.clearRect(0, 0, width, 22);
+    const { context, wide } = axisPixels, step = stepOf(view.to - view.from, wide, 170);
+    context.clearRect(0, 0, wide, 22);
     context.fillStyle = ink("soft");
     context.font = "11px system-ui, sans-serif";
     for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
       const x = (time - view.from) * scale(), text = `${numeral(time)} · ${duration(time)}`;
       context.fillRect(x, 15, 1, 7);
-      if (x + 3 + context.measureText(text).width <= width) context.fillText(text, x + 3, 12);  // the last one may have no room
+      if (x + 3 + context.measureText(text).width <= wide) context.fillText(text, x + 3, 12);  // the last one may have no room
     }
   }
 
-  const whole = document.createElement("canvas");
-
   /** The whole run, which no movement changes. */
-  function drawWhole(width, high) {
-    const context = whole.getContext("2d"), each = high / Math.max(lanes.length, 1);
-    whole.width = overview.width;
-    whole.height = overview.height;
-    context.scale(whole.width / width, whole.height / high);
+  function drawWhole() {
+    const { width, height } = overviewPixels, each = height / Math.max(lanes.length, 1), track = inkBytes("track");
+    overviewPixels.clear();
     lanes.forEach((lane, row) => {
+      const top = Math.round(row * each), below = Math.max(Math.round((row + 1) * each) - (each > 2), top + 1);
       eachBar(lane, 0, total, width, (i, x, wide, busy) => {
-        context.globalAlpha = Math.max(busy, 0.25);
-        context.fillStyle = colours.kind(i);
-        context.fillRect(x, row * each, Math.max(wide, 1), Math.max(each - 1, 0.5));
+        const left = Math.round(x);
+        overviewPixels.fill(left, top, Math.max(Math.round(x + wide), left + 1), below, mixed(kindBytes[column.kind[i]], Math.max(busy, 0.25), track));
       });
     });
+    overviewPixels.show();
   }
 
-  function drawOverview() {
-    const context = overview.getContext("2d"), width = overview.clientWidth, high = 40;
-    if (whole.width !== overview.width || whole.height !== overview.height) drawWhole(width, high);
-    context.clearRect(0, 0, width, high);
-    context.drawImage(whole, 0, 0, width, high);
-    const left = (view.from / total) * width, wide = ((view.to - view.from) / total) * width;
-    context.fillStyle = ink("veil");
-    context.fillRect(0, 0, left, high);
-    context.fillRect(left + wide, 0, width - left - wide, high);
-    context.strokeStyle = ink("ink");
-    context.strokeRect(left + 0.5, 0.5, Math.max(wide - 1, 2), high - 1);
+  /** A frame around the part of the whole run that is seen. */
+  function showPlace() {
+    const frame = byId("place"), across = overviewPixels.wide / total;
+    frame.style.transform = `translateX(${view.from * across}px)`;
+    frame.style.width = `${Math.max((view.to - view.from) * across, 3)}px`;
   }

@@ -31,6 +31,10 @@
     byId("colour").addEventListener("change", () => { showLegend(); redraw(); }, { signal });
     byId("fit").addEventListener("click", () => { mark(-1, false); look(0, total); }, { signal });
     window.addEventListener("resize", () => { fitCanvases(); redraw(); }, { signal });
+    const observer = new ResizeObserver(() => { if (units.clientWidth !== unitPixels.wide) { fitCanvases(); redraw(); } });  // a bar for scrolling takes room, too
+    observer.observe(units);
+    signal.addEventListener("abort", () => observer.disconnect());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { inks.clear(); drawWhole(); redraw(); }, { signal });
     document.addEventListener("keydown", (event) => { if (!/INPUT|SELECT/.test(event.target.tagName)) press(event); }, { signal });
   }
 

@@ -16,7 +16,6 @@
     view.from = from;
     view.to = from + span;
     draw();
-    told.draw?.();
     return performance.now() - began;
   }
 

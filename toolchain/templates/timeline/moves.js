@@ -4,8 +4,7 @@
     const span = Math.min(Math.max(to - from, 4), total);
     view.from = Math.min(Math.max(from, 0), total - span);
     view.to = view.from + span;
-    byId("tip").hidden = true;  // it speaks of an instruction that is no longer under the pointer
-    told.look?.(view.from, view.to);
+    if (!byId("tip").hidden) byId("tip").hidden = true;  // it speaks of an instruction that is no longer under the pointer
     redraw();
   }
 

@@ -1,6 +1,5 @@
   // ---- the page
 
-  for (const canvas of canvases) canvas.dataset.height = canvas.getAttribute("height");
   const assumed = data.bounds.assumed.length ? `; assumed: ${data.bounds.assumed.join(", ")}` : "";
   byId("facts").textContent = `${data.machine}: ${numeral(data.cycles)} cycles, ${ms(data.cycles)}, ${numeral(count - lanes.reduce((sum, lane) => sum + (lane.measured ? lane.items.length : 0), 0))} instructions; at least ${numeral(data.bounds.cycles)} (${data.bounds.by})`;
   byId("facts").title = `at ${data.khz / 1000} MHz${assumed}`;
@@ -16,7 +15,6 @@
   return {
     column, unpack, timesOf, above, textOf, footprintOf, choose, mark, find, step, measure, view, setRange,
     measuredAt: (i) => lanes[column.lane[i]].measured,
-    redraw: () => { fitCanvases(); redraw(); },
-    operationColour: (number) => (number < 0 ? "#9aa1ad" : wheel(number)),
+    redraw, inkBytes, operationBytes,
     close: () => closing.abort(),
   };

@@ -1,5 +1,7 @@
-/** Opens a timeline in the elements of part.html.j2. told: `choose(i)`, `mark(operation)` and `look(from, to)`, called when a reader does so; `draw()` draws the rest of
- * a frame that is measured. */
+{% include "timeline/pixels.js" %}
+
+/** Opens a timeline in the elements of part.html.j2. told: `choose(i)`, `mark(operation)`, called when a reader does so; `draw()`,
+ * called in every frame that is drawn. */
 // Draws at most one bar a pixel and row: a frame costs (width x rows x log instructions), however long the program is.
 function startTimeline(data, told = {}) {
 {% include "timeline/data.js" %}

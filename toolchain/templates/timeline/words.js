@@ -1,29 +1,37 @@
   // ---- words
 
-  const numeral = (value) => (Math.round(value * 10) / 10).toLocaleString("en-US");
+  const tenths = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 }), millionths = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
+  const numeral = (value) => tenths.format(Math.round(value * 10) / 10);
   const ms = (cycles) => `${(cycles / data.khz).toPrecision(4)} ms`;
 
   /** For a reader's eye: the unit follows the size. */
   function duration(cycles) {
     const us = (cycles / data.khz) * 1000;
     const [value, unit] = us === 0 || us >= 1000 ? [us / 1000, "ms"] : us >= 1 ? [us, "µs"] : [us * 1000, "ns"];
-    return `${Number(value.toPrecision(5)).toLocaleString("en-US", { maximumFractionDigits: 6 })} ${unit}`;
+    return `${millionths.format(Number(value.toPrecision(5)))} ${unit}`;
+  }
+
+  /** An element's text, where it is another one. */
+  function say(element, text) {
+    if (!element.firstChild) element.append(text);
+    else if (element.firstChild.data !== text) element.firstChild.data = text;
   }
 
   /** Utilisation and occupancy of the part that is seen. */
   function tellWindow() {
     const span = view.to - view.from;
-    byId("window").textContent = `cycles ${numeral(view.from)} to ${numeral(view.to)}: ${numeral(span)} cycles, ${ms(span)}`;
+    say(byId("window"), `cycles ${numeral(view.from)} to ${numeral(view.to)}: ${numeral(span)} cycles, ${ms(span)}`);
     rows.forEach((row, number) => {
       const busy = row.lanes.reduce((sum, lane) => sum + busyUntil(lane, view.to) - busyUntil(lane, view.from), 0);
-      byId("lanes").children[number].lastChild.textContent = row.lanes.length ? `${((100 * busy) / span / row.lanes.length).toFixed(1)} %` : "";
+      say(byId("lanes").children[number].lastChild, row.lanes.length ? `${((100 * busy) / span / row.lanes.length).toFixed(1)} %` : "");
     });
     data.memories.forEach((room, row) => {
       const most = mostOf(room.levels, Math.max(above(room.cycles, view.from) - 1, 0), above(room.cycles, view.to));
-      byId("rooms").children[row].lastChild.textContent = `${((100 * most) / room.capacity).toFixed(1)} %`;
+      say(byId("rooms").children[row].lastChild, `${((100 * most) / room.capacity).toFixed(1)} %`);
     });
     spans.forEach((each, number) => {
-      byId("operations").children[number].classList.toggle("seen", each.from < view.to && each.to > view.from);
+      const seen = each.from < view.to && each.to > view.from;
+      if (seen !== each.seen) byId("operations").children[number].classList.toggle("seen", (each.seen = seen));
     });
   }
 
