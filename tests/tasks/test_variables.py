@@ -53,6 +53,30 @@ def test_a_mistake_is_one_line(name: str, value: str, code: str, word: str) -> N
     assert "\n" not in diagnostic.render()
 
 
+def test_lengths_are_sizes_of_names_with_commas_between_all() -> None:
+    assert read_variables({"lengths": "b:8,16,a.1:2,4,8"}).lengths == (("a.1", (2, 4, 8)), ("b", (8, 16)))
+    assert read_variables({}).lengths == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("8,16", "'8' in 'lengths' does not have the form NAME:SIZE,SIZE"),
+        (":8,16", "':8' in 'lengths' does not have the form"),
+        ("a:8", "'a' in 'lengths' has one size alone; a single size is dim=a:8"),
+        ("a:8,4", "the sizes of 'a' in 'lengths' do not increase from 1 on: 8,4; write a:4,8"),
+        ("a:0,4", "do not increase from 1 on: 0,4; write a:4"),
+        ("a:8,16,b:1,2,a:3", "'a' in 'lengths' stands twice"),
+        ("a:8,x", "the dimension 'a' cannot be 'x'"),
+        ("a:1,2,3,4,5,6,7,8,9,b:1,2,3,4,5,6,7,8", "'lengths' has 72 combinations of sizes; at most 64"),
+    ],
+)
+def test_lengths_that_cannot_be(value: str, word: str) -> None:
+    with pytest.raises(UserError, match="E1202") as raised:
+        read_variables({"lengths": value})
+    assert word in str(raised.value)
+
+
 def test_several_machines() -> None:
     assert read_variables({"target": "dpuv3,./mine.yaml,vta:ultra96"}).targets == ("dpuv3", "./mine.yaml", "vta:ultra96")
     with pytest.raises(UserError, match=r"E1207 'target' names 'vta' twice"):

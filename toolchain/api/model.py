@@ -19,6 +19,7 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Interface
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, Outcome, load, open_bundle
+from toolchain.runtime.length_executor import LengthExecutor, load_lengths
 from toolchain.runtime.pictures import prepare_picture
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
@@ -45,10 +46,10 @@ from toolchain.tasks.work import fulfil
 class Loaded:
     """A bundle on the emulator of its machine. Any number of threads may call it.
 
-    executor: the same with everything that the runtime knows, for tools.
+    executor: the same with everything that the runtime knows, for tools; of a bundle of several lengths, one that picks the length of each call.
     """
 
-    executor: Executor
+    executor: Executor | LengthExecutor
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(f"{entry.name} {entry.dtype} {entry.shape}" for entry in side.values()) for side in (self.inputs, self.outputs))
@@ -74,6 +75,12 @@ class Loaded:
         Raises UserError E1108 for inputs of another name, shape or type, E0910 where ONNX Runtime stops, E07xx where the machine does.
         """
         return dict(self.timed(inputs).outputs)
+
+    def run_each(self, samples: Sequence[Mapping[str, object]]) -> list[dict[str, Array]]:
+        """Outputs of each sample, of samples that may differ in length; those of one length run together. Raises as `run`."""
+        given = [{name: self._array(name, value) for name, value in inputs.items()} for inputs in samples]
+        several = self.executor if isinstance(self.executor, LengthExecutor) else None
+        return several.run_each(given) if several else [dict(self.executor.run(inputs).outputs) for inputs in given]
 
     def timed(self, inputs: Mapping[str, object]) -> Outcome:
         """As `run`, with cycles of the machine and seconds that it took here."""
@@ -109,7 +116,8 @@ def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] =
     E05xx and E06xx for a program that must not run.
     """
     given = [str(machine)] if isinstance(machine, str | Path) else [*map(str, machine)]
-    return Loaded(load(Path(bundle), [name for name in given if name] or None, native=native))
+    machines = [name for name in given if name] or None
+    return Loaded(load_lengths(Path(bundle), machines, native=native) or load(Path(bundle), machines, native=native))
 
 
 @dataclass(frozen=True)

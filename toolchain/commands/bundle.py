@@ -13,8 +13,7 @@ from toolchain.spec.errors import fail, one_line
 from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:
-    from toolchain.runtime.contents import Bundle, Interface, RegionProgram
-    from toolchain.runtime.executor import Executor
+    from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram
     from toolchain.spec.arrays import Array
     from toolchain.spec.model import Machine
 
@@ -26,9 +25,12 @@ FIRST = 4
 
 def show(arguments: argparse.Namespace) -> None:
     """Prints its manifest, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
+    from toolchain.commands.lengths import show_lengths
     from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, trusted_bundle
     from toolchain.runtime.signature import trusted_keys
 
+    if show_lengths(arguments):
+        return
     bundle, machines = trusted_bundle(Path(arguments.bundle), arguments.machine)
     print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
     for name, text in _facts(bundle, machines, arguments.bundle, bool(trusted_keys())):
@@ -87,12 +89,15 @@ def run(arguments: argparse.Namespace) -> None:
     Raises UserError E0001, E0808 for the files, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
     import numpy as np
 
+    from toolchain.commands.lengths import length_inputs
     from toolchain.runtime.executor import load
+    from toolchain.runtime.length_executor import load_lengths
 
     with sign("loading"):
-        executor = load(Path(arguments.bundle), arguments.machine, native=arguments.native)
+        several = load_lengths(Path(arguments.bundle), arguments.machine, native=arguments.native)
+        executor = several or load(Path(arguments.bundle), arguments.machine, native=arguments.native)
     with sign("running"):
-        outcome = executor.run(_inputs(Path(arguments.input), executor))
+        outcome = executor.run(length_inputs(Path(arguments.input), several) if several else _inputs(Path(arguments.input), executor.manifest))
     for name, array in outcome.outputs.items():
         print(f"{one_line(name)}: {array.dtype} {list(array.shape)}, begins with {np.asarray(array).ravel()[:FIRST].tolist()}")
     print(f"{outcome.samples} samples in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
@@ -106,18 +111,14 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomic(Path(arguments.output), out.getvalue())
 
 
-def _inputs(path: Path, executor: "Executor") -> "dict[str, Array]":
+def _inputs(path: Path, manifest: "Manifest") -> "dict[str, Array]":
     """All samples of an .npz file, whose arrays have the inputs' names, one behind the other."""
-    from toolchain.models.model import Input, Recorded
-    from toolchain.models.samples import recorded_samples
-
-    inputs: dict[str, Input] = {}
-    for entry in executor.manifest.inputs:
+    for entry in manifest.inputs:
         if entry.shape is None or min(entry.shape, default=1) < 1:
             raise fail("E1108", f"the input '{entry.name}' has no size of its own, so no file holds samples of it")
-        inputs[entry.name] = Input(entry.shape, entry.dtype)
-    found = recorded_samples(Recorded(path, {name: name for name in inputs}, 1.0, None, raw=False), inputs)
-    return {name: samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples for name, samples in found.items()}
+    from toolchain.commands.lengths import recorded_inputs
+
+    return recorded_inputs(path, {entry.name: (entry.shape or (), entry.dtype) for entry in manifest.inputs})
 
 
 def disassemble(arguments: argparse.Namespace) -> None:

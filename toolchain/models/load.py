@@ -87,7 +87,8 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     from toolchain.models.sources import open_sizes, stored_inputs
 
     file = present_file(root.value["onnx"], path)
-    found = stored_inputs(file, open_sizes(file, shapes) | dict(dims), dict(shapes))
+    largest = {name: int(sizes.children()[-1].value) for name, sizes in root.members("lengths")}
+    found = stored_inputs(file, largest | open_sizes(file, shapes) | dict(dims), dict(shapes))
     return Stored(file), {
         name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
     }

@@ -140,12 +140,14 @@ class Pictures:
 @dataclass(frozen=True)
 class Input:
     """shape: of one sample, the batch first; empty for scalars, sequences and maps. dtype: of numpy, or ONNX's name where numpy has none.
-    below: where positive, its whole numbers are from 0 and below this."""
+    below: where positive, its whole numbers are from 0 and below this. open: axes along which recorded samples may have any size: they are cut, or
+    filled with zeros, to that of the shape."""
 
     shape: Shape
     dtype: str = "float32"
     preparation: Preparation | None = None
     below: int = 0
+    open: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

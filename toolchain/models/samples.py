@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from toolchain.graph.lengths import fitted
 from toolchain.graph.preparation import picture_size, pixels_as_input, prepare, raw_shape
 from toolchain.models.exact_ops import bell, key_of, signed_bytes, words
 from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded
@@ -248,6 +249,8 @@ def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
     given, shape = _array(recorded, array), entry.shape
     stored = given[:, None] if given.ndim == len(shape) and shape[:1] == (1,) else given
     raw = raw_shape(shape, entry.preparation) if recorded.raw else shape
+    if raw == shape and stored.ndim == len(shape) + 1:
+        stored = fitted(stored, {axis + 1: shape[axis] for axis in entry.open})
     if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in _kinds(entry.dtype):
         wanted = ["n", *(raw[1:] if shape[:1] == (1,) else raw)]
         what = "texts" if entry.dtype == "string" else "numbers"

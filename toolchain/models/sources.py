@@ -11,7 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
-from toolchain.graph.importing.shapes import fix_dims, open_axes
+from toolchain.graph.importing.shapes import OpenAxis, fix_dims, open_axes
 from toolchain.graph.nodes import shape_text
 from toolchain.models.model import Input, Light
 from toolchain.models.operators import Shape
@@ -43,6 +43,11 @@ def open_sizes(path: Path, inputs: Mapping[str, Shape]) -> dict[str, int]:
     """Sizes of the open dimensions, as `input.axis`, by the shapes of inputs. Raises UserError E0807 for a file that is no model."""
     axes = open_axes(onnx.GraphProto(input=_inputs(path)))
     return {axis.key: inputs[axis.input][axis.axis] for axis in axes if axis.axis < len(inputs.get(axis.input, ()))}
+
+
+def named_axes(path: Path) -> list[OpenAxis]:
+    """The open dimensions of the inputs. Raises UserError E0807 for a file that is no model."""
+    return open_axes(onnx.GraphProto(input=_inputs(path)))
 
 
 def _inputs(path: Path) -> list[onnx.ValueInfoProto]:

@@ -218,6 +218,8 @@ def _too_large(what: str, place: str) -> UserError:
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "tilewright-bundle", 9
+SEVERAL = "tilewright-lengths"
+"""The format of a bundle of several lengths, which `runtime.lengths` reads."""
 MAX_MANIFEST = 1 << 25
 
 
@@ -274,29 +276,41 @@ def read_bundle(path: Path, keys: Sequence[Path] = ()) -> Bundle:
     (signature).
     """
     members, place = read_archive(path, keys), str(path)
-    text = members.pop(MANIFEST, None)
-    if text is None:
-        raise fail("E1102", f"the member '{MANIFEST}' is missing", place=place)
-    file = _parse(text, place)
-    for name in sorted(members.keys() ^ file.members.keys()):
-        message = f"the member '{name[:80]}' is missing" if name in file.members else f"the member '{name}' is not in the manifest"
-        raise fail("E1102", message, place=place)
-    for name, said in file.members.items():
-        if len(members[name]) != said.bytes or digest(members[name]) != said.sha256:
-            raise fail("E1106", f"the member '{name}' is damaged: its bytes are not those that the manifest says", place=place)
+    file = _parse(members.pop(MANIFEST, None), place)
+    check_members(members, file.members, place)
     bundle = Bundle(file.content, members)
     _check_plan(bundle, place)
     return bundle
 
 
-def _parse(text: bytes, place: str) -> _File:
+def check_members(members: Mapping[str, bytes], said: Mapping[str, Member], place: str) -> None:
+    """said: by the manifest. Raises UserError E1102 for a member too many or too few, E1106 for another content."""
+    for name in sorted(members.keys() ^ said.keys()):
+        message = f"the member '{name[:80]}' is missing" if name in said else f"the member '{name}' is not in the manifest"
+        raise fail("E1102", message, place=place)
+    for name, each in said.items():
+        if len(members[name]) != each.bytes or digest(members[name]) != each.sha256:
+            raise fail("E1106", f"the member '{name}' is damaged: its bytes are not those that the manifest says", place=place)
+
+
+def manifest_json(text: bytes | None, place: str) -> dict[str, Any]:
+    """The manifest as plain data; empty where it is no object. Raises UserError E1102 where there is none, E1103, E1104 for no JSON."""
+    if text is None:
+        raise fail("E1102", f"the member '{MANIFEST}' is missing", place=place)
     if len(text) > MAX_MANIFEST:
         raise fail("E1103", f"{MANIFEST} is larger than {MAX_MANIFEST} bytes", place=place)
     try:
         value: Any = json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         raise fail("E1104", f"{MANIFEST} is not JSON", place=place) from None
-    held = cast("dict[str, Any]", value if isinstance(value, dict) else {})
+    return cast("dict[str, Any]", value if isinstance(value, dict) else {})
+
+
+def _parse(text: bytes | None, place: str) -> _File:
+    held = manifest_json(text, place)
+    if held.get("format") == SEVERAL:
+        hint = f"take one out: tilewright bundle pick {place} NAME:SIZE -o ONE.bundle"
+        raise fail("E1130", "this bundle has several lengths, and one is needed", hint=hint, place=place)
     if held.get("format") != FORMAT:
         raise fail("E1104", f'{MANIFEST} does not say "format": "{FORMAT}"', place=place)
     if held.get("version") != VERSION:

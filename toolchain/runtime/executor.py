@@ -32,8 +32,12 @@ def open_segment(model: bytes, members: Mapping[str, bytes], place: str, optimis
 
     Raises UserError E1107 for a model that is none or points outside the bundle, E0910 where ONNX Runtime refuses.
     """
-    wanted = dict.fromkeys(_location(tensor, members, place) for tensor in _external(_parsed(model, place)))
-    return open_session(model, optimise, files={name: members[name] for name in wanted})
+    return open_session(model, optimise, files={name: members[name] for name in segment_members(model, members, place)})
+
+
+def segment_members(model: bytes, members: Mapping[str, bytes], place: str) -> list[str]:
+    """The members that a segment reads. Raises UserError E1107 as `open_segment`."""
+    return [*dict.fromkeys(_location(tensor, members, place) for tensor in _external(_parsed(model, place)))]
 
 
 def whole_segment(model: bytes, members: Mapping[str, bytes], place: str) -> onnx.ModelProto:

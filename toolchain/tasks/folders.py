@@ -74,6 +74,9 @@ def claims_of(job: Job) -> Iterator[tuple[Path, str]]:
     """Folders of a job, each with all that it is built from and that its name does not say."""
     files = [job.path, *(target.path for target in job.targets)] + ([job.deployment.path] if job.deployment else [])
     model, *machines = (str(path.resolve()) for path in files)
+    if job.variables.lengths:
+        yield job.folder, repr((model, *machines))
+        return
     yield job.home("onnx"), model
     yield job.home("calibration"), model
     for stage in ("graph", "bundle"):
@@ -156,7 +159,7 @@ def _outwait(folder: Path) -> None:
 
 def clean_plan(plan: Plan, dry: bool = False) -> list[Path]:
     """Removes the folders and receipts of every stage; with `dry` only says which. Raises UserError E0005."""
-    return clean_steps((step for steps in plan.steps for step in steps.values()), dry)
+    return clean_steps(plan.every, dry)
 
 
 def clean_steps(steps: Iterable[Step], dry: bool = False) -> list[Path]:
@@ -169,7 +172,7 @@ def clean_steps(steps: Iterable[Step], dry: bool = False) -> list[Path]:
 
 def forget_plan(plan: Plan) -> list[Path]:
     """Takes away the receipts of every stage, so that the next build makes all of it again; the folders that had one. Raises UserError E0005."""
-    found = [step for steps in plan.steps for step in steps.values() if step.receipt_path.exists()]
+    found = [step for step in plan.every if step.receipt_path.exists()]
     try:
         for step in found:
             with locked(step.home):

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from toolchain.models.files import find_model
 from toolchain.spec.errors import UserError, fail, placed
+from toolchain.tasks.lengths import jobs_of, joined_step, with_lengths
 from toolchain.tasks.machines import Deployment, Member, Target, check_rules, find_deployment, folder_name, load_target
 from toolchain.tasks.receipts import code_hashes
 from toolchain.tasks.stage import STAGES, Job, Step
@@ -19,10 +20,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """steps: of each job by the name of its stage, in the order of the stages."""
+    """steps: of each job by the name of its stage, in the order of the stages. joined: of each model of several lengths, the step that puts them into
+    one file; each length is a job."""
 
     jobs: tuple[Job, ...]
     steps: tuple[Mapping[str, Step], ...]
+    joined: tuple[Step, ...] = ()
+
+    @property
+    def every(self) -> Iterator[Step]:
+        """All steps."""
+        yield from (step for steps in self.steps for step in steps.values())
+        yield from self.joined
 
 
 def make_plan(given: Mapping[str, str], root: Path = ROOT) -> Plan:
@@ -36,7 +45,8 @@ def plan_of(variables: Variables, root: Path) -> Plan:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
     deployment = _deployment(variables)
     targets = _deployed(deployment, variables, root / ".machines") if deployment else _targets(variables, root / ".machines")
-    jobs = tuple(_job(name, targets, variables, root, deployment) for name in _models(targets[0], variables))
+    models = tuple(with_lengths(_job(name, targets, variables, root, deployment)) for name in _models(targets[0], variables))
+    jobs = tuple(each for job in models for each in jobs_of(job))
     _no_two_alike(jobs)
     if variables.schedule and len(jobs) > 1:
         raise fail("E1202", f"schedule= is for one model, and there are {len(jobs)}", hint="name one with model=")
@@ -44,7 +54,10 @@ def plan_of(variables: Variables, root: Path) -> Plan:
     _check_batch(variables)
     _check_images(max(targets, key=lambda target: target.streams * target.lockstep), variables)
     code = code_hashes(sorted({name for stage in STAGES for name in stage.packages}), sorted({name for stage in STAGES for name in stage.libraries}))
-    return Plan(jobs, tuple(steps_of(job, code) for job in jobs))
+    steps = {job.label: steps_of(job, code) for job in jobs if job.like is None}
+    steps |= {job.label: steps_of(job, code, steps[job.like.label]) for job in jobs if job.like}
+    joined = (joined_step(job, code, [steps[each.label]["bundle"] for each in jobs_of(job)]) for job in models if job.variables.lengths)
+    return Plan(jobs, tuple(steps[job.label] for job in jobs), tuple(joined))
 
 
 def _deployment(variables: Variables) -> Deployment | None:
@@ -158,11 +171,16 @@ def _two_alike(items: Iterable[T], key: Callable[[T], str]) -> tuple[T, T] | Non
     return next(((other, item) for item in items if (other := seen.setdefault(key(item), item)) is not item), None)
 
 
-def steps_of(job: Job, code: Mapping[str, str]) -> dict[str, Step]:
-    """Every stage of a job, each after those that it reads."""
+def steps_of(job: Job, code: Mapping[str, str], like: Mapping[str, Step] | None = None) -> dict[str, Step]:
+    """Every stage of a job, each after those that it reads. like: the steps of the same model in the sizes in which it is quantised, where these are
+    others."""
     found: dict[str, Step] = {}
     for stage in STAGES:
-        found[stage.name] = Step(stage, job, code, tuple(found[name] for name in stage.after))
+        if like and stage.name == "calibration":
+            found[stage.name] = like[stage.name]
+            continue
+        more = (like["graph"],) if like and stage.name == "graph" else ()
+        found[stage.name] = Step(stage, job, code, (*(found[name] for name in stage.after), *more))
     return found
 
 
@@ -171,7 +189,7 @@ HEAD = 12
 
 def info_text(plan: Plan) -> str:
     """One paragraph a stage, in the order in which they run."""
-    return "\n\n".join(stage_text(step) for steps in plan.steps for step in steps.values())
+    return "\n\n".join(stage_text(step) for step in plan.every)
 
 
 def stage_text(step: Step) -> str:

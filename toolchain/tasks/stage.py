@@ -54,7 +54,8 @@ class Stage:
 @dataclass(frozen=True)
 class Job:
     """One model on one machine, or on several, the first choice first. model: its name for folders. given: as the user named it. path: its file.
-    root: of all builds. deployment: the system that the machines are parts of, where one was given."""
+    root: of all builds. deployment: the system that the machines are parts of, where one was given. like: the same model in the sizes in which it is
+    quantised, where this is one of several lengths and not that one; None for any other. lengths: the dimensions of which there are several."""
 
     model: str
     given: str
@@ -63,6 +64,8 @@ class Job:
     variables: Variables
     root: Path
     deployment: Deployment | None = None
+    like: "Job | None" = None
+    lengths: tuple[str, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -86,7 +89,21 @@ class Job:
     def label(self) -> str:
         """The model's name for folders, with the sizes of its open dimensions; different for each file."""
         where = "" if self.path.is_relative_to(self.root) else path_name(Path(self.given).parent)
-        return folder_name(self.model + (where and f"@{where}") + "".join(f"+{name}-{size}" for name, size in self.variables.dims))
+        sizes = "".join(f"+{name}-{size}" for name, size in self.variables.dims)
+        return folder_name(self.model + (where and f"@{where}") + sizes + self._likeness)
+
+    @property
+    def _likeness(self) -> str:
+        """The sizes in which it is quantised, where they are others; or the sizes of all lengths."""
+        if self.variables.lengths:
+            return "".join(f"+{name}-{'-'.join(map(str, sizes))}" for name, sizes in self.variables.lengths)
+        there = () if self.like is None else [size for name, size in self.like.variables.dims if name in self.lengths]
+        return "-as-" * bool(there) + "-".join(map(str, there))
+
+    @property
+    def at(self) -> str:
+        """Which of several lengths it is, `sequence 64`; empty for the only one."""
+        return ", ".join(f"{name} {size}" for name, size in self.variables.dims if name in self.lengths)
 
     @property
     def unguided(self) -> Path:
@@ -95,6 +112,8 @@ class Job:
 
     def home(self, stage: str) -> Path:
         """The folder of a stage: named by the options that its results depend on, so that builds share all before the first that differs."""
+        if self.like is not None and stage == "calibration":
+            return self.like.home(stage)
         options = "".join(chosen(name, self._option(name)) for name in NAMING.get(stage, EVERY))
         return self.root / ("models" if stage in SHARED else self.machines) / f"{self.label}{options}"
 
@@ -121,7 +140,7 @@ class Step:
     @property
     def title(self) -> str:
         """As messages print it."""
-        return f"{self.stage.name} {self.job.model}" + ("" if self.stage.of_model else f" for {self.job.machines}")
+        return f"{self.stage.name} {self.job.model}{self.job.at and f' {self.job.at}'}" + ("" if self.stage.of_model else f" for {self.job.machines}")
 
     @property
     def home(self) -> Path:
@@ -140,7 +159,7 @@ class Step:
     @property
     def chain(self) -> tuple["Step", ...]:
         """The step's dependences and the step itself, each once, in topological order."""
-        found = {each.stage.name: each for before in self.before for each in before.chain}
+        found = {(each.stage.name, each.job.label): each for before in self.before for each in before.chain}
         return (*found.values(), self)
 
     def receipt(self) -> Receipt | None:
@@ -175,7 +194,7 @@ class Step:
                 found["deployment"] = self.job.deployment.digest
         for step in self.before:
             receipt = step.receipt()
-            found[f"stage {step.stage.name}"] = receipt.result if receipt else "none"
+            found[f"stage {step.stage.name}{f' {step.job.at}' if step.job.label != self.job.label else ''}"] = receipt.result if receipt else "none"
         return found
 
     def _machine_parts(self, target: Target, files: Mapping[Path, Seen]) -> dict[str, str]:
@@ -334,3 +353,14 @@ STAGES = (
         notes=True,
     ),
 )
+
+JOIN = Stage(
+    "lengths",
+    "all lengths of a model in one file",
+    "lengths:join_lengths",
+    (*_RUNNING,),
+    GRAPH_LIBRARIES,
+    reads_model=True,
+    options=("lengths", "calibration"),
+)
+"""After the stages of every length, once."""

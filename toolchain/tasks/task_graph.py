@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from toolchain.spec.errors import UserError, fail, lines
-from toolchain.tasks.actions.paths import explain_file, infer_file, report_file, summary_file, verdict_file
+from toolchain.tasks.actions.paths import explain_file, infer_file, lengths_text_file, report_file, summary_file, verdict_file
 from toolchain.tasks.folders import Claims, clean_steps
 from toolchain.tasks.plan import Plan
 from toolchain.tasks.reporter import ANSWER, tell
@@ -141,6 +141,9 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     }
 )
 
+JOINED = Command("lengths", partial(text_answer, lengths_text_file))
+"""The end of a build of several lengths."""
+
 
 Task = Mapping[str, object]
 """A task as doit reads it."""
@@ -148,14 +151,15 @@ Task = Mapping[str, object]
 
 def tasks_of(plan: Plan, claims: Claims) -> Iterator[Task]:
     """A task for each stage; the command that a stage has no name for ends with it. claims: of the folders to build in."""
-    known = {step.stage.name: step.stage.doc for steps in plan.steps for step in steps.values()}
+    known = {step.stage.name: step.stage.doc for step in plan.every}
     docs = {**known, **TASKS}
     yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
-    steps = {name_of(step): step for steps in plan.steps for step in steps.values()}
+    steps = {name_of(step): step for step in plan.every}
     yield from (_task(step, claims) for step in steps.values())
     for name, command in COMMANDS.items():
         if name != command.stage:
             yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
+    yield from (_alias("build", JOINED, step, [step]) for step in plan.joined)
 
 
 def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> Task:
@@ -209,7 +213,7 @@ def answer_of(answer: Answer, step: Step) -> str:
         raise fail(
             "E1206", f"what was built is no longer as it was: {changes[0] if changes else step.folder}", hint="build again", place=str(step.home)
         )
-    return text
+    return f"{at}: {text}" if (at := step.job.at) and not step.job.variables.lengths else text
 
 
 def remove(steps: Iterable[Step], dryrun: bool) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 from types import MappingProxyType
 
 from toolchain.spec.errors import fail, nearest
@@ -23,6 +25,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "model": "names, or paths of .onnx and .yaml files, with commas between them; left out: what the machine's file lists",
         "params": "parameters of the machine, NAME:VALUE with commas between them, in place of its file's; of several machines MACHINE.NAME:VALUE",
         "dim": "sizes of dimensions that an ONNX file leaves open, NAME:SIZE with commas between them; one without a name is INPUT.AXIS",
+        "lengths": "sizes that an open dimension takes, all in one bundle, NAME:SIZE,SIZE,... with commas; left out: what the model's file says",
         "fallback": "yes, or no: an operator that would stay on the host is an error",
         "place": "pays: regions that save time; all: whatever the machine takes; least: the division of least time; left out: the model file's",
         "calibration": "an .npz file with an array of recorded inputs for each input, or a folder of pictures; left out: what the model's file says",
@@ -57,12 +60,17 @@ MAX_DIGITS = 20
 """The longest number that a user may give; Python refuses to read thousands of them."""
 
 
+Lengths = tuple[tuple[str, tuple[int, ...]], ...]
+"""Dimensions that take several sizes, by name; each with its sizes in increasing order."""
+
+
 @dataclass(frozen=True)
 class Variables:
     """targets: each a machine's name, NAME:CONFIG or a path, the first choice first; or the path of a deployment alone.
     models: names or paths, none for the machine's own choice.
 
     params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
+    lengths: dimensions that take several sizes, each with these in increasing order.
     fallback: whether the host may run nodes that the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for the choice of the model's file.
     calibration: an .npz file with an array of recorded inputs for each input, or a folder of pictures, empty for those of the model's file.
@@ -89,6 +97,7 @@ class Variables:
     search: str = SEARCH
     effort: int = EFFORT
     without: tuple[str, ...] = ()
+    lengths: Lengths = ()
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -102,7 +111,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _targets(given.get("target")),
         _models(given.get("model")),
         tuple(_pairs("params", given.get("params", ""))),
-        tuple((name, _size(name, value)) for name, value in _pairs("dim", given.get("dim", ""))),
+        read_sizes(given.get("dim", "")),
         _yes("fallback", given.get("fallback", "yes")),
         _choice("place", given.get("place", ""), PLACES),
         given.get("calibration", ""),
@@ -114,6 +123,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
+        read_lengths(given.get("lengths", "")),
     )
 
 
@@ -145,6 +155,44 @@ def _pairs(variable: str, text: str) -> list[tuple[str, str]]:
         if found.setdefault(name, value) != value:
             raise fail("E1202", f"'{name}' in '{variable}' is {found[name]} and {value}")
     return sorted(found.items())
+
+
+def read_lengths(text: str) -> Lengths:
+    """`NAME:SIZE,SIZE,NAME:SIZE,...`, by name. Raises UserError E1202 where it has another form, and as `check_lengths`."""
+    found: dict[str, list[int]] = {}
+    name = ""
+    for entry in filter(None, text.split(",")):
+        begun, colon, size = entry.replace("=", ":", 1).rpartition(":")
+        name = begun if colon else name
+        if not name:
+            raise fail("E1202", f"'{entry[:80]}' in 'lengths' does not have the form NAME:SIZE,SIZE", hint="for example lengths=sequence:16,64,256")
+        if colon and name in found:
+            raise fail("E1202", f"'{name[:80]}' in 'lengths' stands twice")
+        found.setdefault(name, []).append(_size(name, size))
+    return check_lengths({name: tuple(sizes) for name, sizes in found.items()})
+
+
+MOST_LENGTHS = 64
+"""Combinations of sizes: each is a build of its own."""
+
+
+def check_lengths(lengths: Mapping[str, tuple[int, ...]]) -> Lengths:
+    """By name. Raises UserError E1202 for sizes that do not increase from 1 on, a single one, and too many combinations."""
+    for name, sizes in lengths.items():
+        if len(sizes) < 2:
+            raise fail("E1202", f"'{name[:80]}' in 'lengths' has one size alone", hint=f"a single size is dim={name}:{sizes[0] if sizes else 'SIZE'}")
+        if sizes[0] < 1 or any(after <= before for before, after in pairwise(sizes)):
+            text = f"the sizes of '{name[:80]}' in 'lengths' do not increase from 1 on: {','.join(map(str, sizes))}"
+            raise fail("E1202", text, hint=f"write {name}:{','.join(map(str, sorted({*sizes} - {0})))}")
+    count = prod(len(sizes) for sizes in lengths.values())
+    if count > MOST_LENGTHS:
+        raise fail("E1202", f"'lengths' has {count} combinations of sizes; at most {MOST_LENGTHS}", hint="each is a program of its own")
+    return tuple(sorted(lengths.items()))
+
+
+def read_sizes(text: str) -> tuple[tuple[str, int], ...]:
+    """`NAME:SIZE,NAME:SIZE`, by name. Raises UserError E1202."""
+    return tuple((name, _size(name, value)) for name, value in _pairs("dim", text))
 
 
 def _size(name: str, value: str) -> int:

@@ -22,13 +22,14 @@ from toolchain.passes.partition import Partition
 from toolchain.passes.pipeline import Pipeline, with_options
 from toolchain.passes.pipeline import pipeline_of as read_section
 from toolchain.passes.quantize import Quantize
+from toolchain.passes.resize import Resize
 from toolchain.passes.templates import templates_for
 from toolchain.process import circles_collected
 from toolchain.schedule.backend import Backend, load_backends
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
-from toolchain.tasks.actions.paths import blaming, machines_of, model_of, onnx_file, preparations_file, sizes_file, sizes_of, table_file
+from toolchain.tasks.actions.paths import blaming, graph_files, machines_of, model_of, onnx_file, preparations_file, sizes_file, sizes_of, table_file
 from toolchain.tasks.machines import HOST
 from toolchain.tasks.receipts import Seen, read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
@@ -178,6 +179,10 @@ def pipeline_of(machine: Machine, job: Job, model: Model) -> Pipeline:
 
 
 def _adapted(step: Pass, job: Job, model: Model) -> Pass:
+    if isinstance(step, Quantize) and job.like:
+        stages = graph_files(job.like)
+        number = next(number for number, path in enumerate(stages) if path.stem.endswith(f"-{step.name}"))
+        return Resize(stages[number - 1], stages[number])
     if isinstance(step, Partition):
         return replace(step, fallback=step.fallback and job.variables.fallback)
     return with_options(step, model.quantisation, str(model.path)) if isinstance(step, Quantize) else step

@@ -95,6 +95,16 @@ def graph_files(job: Job) -> list[Path]:
     return [folder / name for name in names]
 
 
+def lengths_file(job: Job) -> Path:
+    """All lengths of a model in one bundle."""
+    return job.folder / "lengths" / f"{job.model}.bundle"
+
+
+def lengths_text_file(job: Job) -> Path:
+    """The cost of each length."""
+    return job.folder / "lengths" / "lengths.txt"
+
+
 def schedule_file(job: Job, region: str) -> Path:
     """How a region runs."""
     return job.folder / "schedule" / f"{region}.yaml"
@@ -181,11 +191,15 @@ def machine_named(key: MachineKey) -> Machine:
 
 
 def model_of(job: Job) -> "Model":
-    """The model as its file declares it, calibrated as the build's variables say. Raises UserError of a model file that is wrong."""
+    """The model as its file declares it, calibrated as the build's variables say; of several lengths, samples are cut or filled up to this one.
+
+    Raises UserError of a model file that is wrong, E0905 for a length of a dimension that is not open.
+    """
+    from toolchain.models.lengths import opened
     from toolchain.models.load import load_model
     from toolchain.models.samples import calibrated_by
 
-    model, file = load_model(str(job.path), dict(job.variables.dims)), job.variables.calibration
+    model, file = opened(load_model(str(job.path), dict(job.variables.dims)), job.lengths), job.variables.calibration
     return calibrated_by(model, Path(file)) if file else model
 
 

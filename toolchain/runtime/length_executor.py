@@ -1,0 +1,137 @@
+"""Runs a bundle of several lengths: a sample in the smallest that holds it, filled up with zeros; its results are cut back to its own length."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from toolchain.graph.lengths import LengthAxis, fitted, text_of
+from toolchain.runtime.bundle import Given, bundle_machines
+from toolchain.runtime.contents import Interface, Manifest
+from toolchain.runtime.device import Device
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import Executor, Outcome, open_bundle
+from toolchain.runtime.lengths import Bucket, LengthBundle, Lengths, read_lengths
+from toolchain.runtime.signature import trusted_keys
+from toolchain.spec.arrays import Array
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
+
+Inputs = Mapping[str, Array]
+
+
+def load_lengths(
+    path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None, native: bool = False
+) -> "LengthExecutor | None":
+    """A bundle of several lengths; None for one of a single length. Arguments as of `load`, and it raises as that does."""
+    joined = read_lengths(path, trusted_keys())
+    return joined and open_lengths(joined, machine, device or EmulatorDevice(), str(path), native=native)
+
+
+def open_lengths(
+    joined: LengthBundle, machine: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True, native: bool = True
+) -> "LengthExecutor":
+    """As `load_lengths`, of a bundle in memory; a length is opened when it is first run. optimise: whether ONNX Runtime may rewrite host segments."""
+
+    machines = bundle_machines(joined.lengths.buckets[0].content.targets, place, machine, joined.members)
+
+    def opened(bucket: Bucket) -> Executor:
+        return open_bundle(joined.bundle(bucket), [*machines.values()], device, place, optimise, native)
+
+    return LengthExecutor(joined.lengths, machines, place, opened)
+
+
+@dataclass(frozen=True)
+class LengthExecutor:
+    """Any number of threads may run it. machines: by name, the first choice first."""
+
+    lengths: Lengths
+    machines: Mapping[str, Machine]
+    place: str
+    _opening: Callable[[Bucket], Executor]
+    _opened: dict[int, Executor] = field(default_factory=dict[int, Executor])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def manifest(self) -> Manifest:
+        """That of the greatest length, with -1 for each size of its inputs and outputs that is a length."""
+        content, lengths = self.lengths.buckets[-1].content, self.lengths
+        inputs, outputs = _open(content.inputs, lengths.inputs), _open(content.outputs, lengths.outputs)
+        return replace(content, inputs=inputs, outputs=outputs)
+
+    def sizes_of(self, inputs: Inputs) -> dict[str, int]:
+        """The lengths of samples, by dimension. Raises UserError E1108 for inputs without such an axis, or of different lengths."""
+        found: dict[str, int] = {}
+        for axis in self.lengths.inputs:
+            shape = np.shape(inputs[axis.tensor]) if axis.tensor in inputs else ()
+            if axis.axis >= len(shape):
+                raise fail("E1108", f"the input '{axis.tensor}' needs an axis {axis.axis}, whose size is '{axis.name}'", place=self.place)
+            if found.setdefault(axis.name, shape[axis.axis]) != shape[axis.axis]:
+                text = f"the inputs differ in '{axis.name}': {found[axis.name]} and, of '{axis.tensor}', {shape[axis.axis]}"
+                raise fail("E1108", text, place=self.place)
+        return found
+
+    def bucket_of(self, sizes: Mapping[str, int]) -> Bucket:
+        """The smallest that holds samples of these sizes.
+
+        Raises UserError E1131 where none does, E1132 where none has just these and filling up would change results.
+        """
+        names = list(self.lengths.buckets[0].sizes)
+        told = "; ".join(text_of(bucket.sizes) for bucket in self.lengths.buckets)
+        held = [each for each in self.lengths.buckets if all(each.sizes[name] >= sizes[name] for name in names)]
+        if not held or min(sizes.values()) < 1:
+            hint = f"it has {told}"
+            raise fail("E1131", f"no length of the bundle holds {text_of(sizes)}", hint=hint, place=self.place)
+        found = min(held, key=lambda each: prod(each.sizes.values()))
+        if self.lengths.refusal and any(found.sizes[name] != sizes[name] for name in names):
+            text = f"{text_of(sizes)} is none of the bundle's lengths, and filling up is not exact: {self.lengths.refusal}"
+            raise fail("E1132", text, hint=f"it has {told}", place=self.place)
+        return found
+
+    def executor(self, bucket: Bucket) -> Executor:
+        """Of one length, opened once."""
+        number = self.lengths.buckets.index(bucket)
+        with self._lock:
+            if number not in self._opened:
+                self._opened[number] = self._opening(bucket)
+            return self._opened[number]
+
+    def run(self, inputs: Inputs) -> Outcome:
+        """inputs: as of `Executor.run`, samples of one length. Raises as that, and as `sizes_of` and `bucket_of`."""
+        sizes = self.sizes_of(inputs)
+        bucket = self.bucket_of(sizes)
+        ran = self.executor(bucket).run(self._filled(inputs, bucket))
+        return Outcome(self._cut(ran.outputs, sizes), {}, ran.samples, ran.runs, ran.cycles, ran.shares)
+
+    def run_each(self, samples: Sequence[Inputs]) -> list[dict[str, Array]]:
+        """Outputs of each sample; they may differ in length. Those of one bucket run together. Raises as `run`."""
+        sizes = [self.sizes_of(sample) for sample in samples]
+        buckets = [self.bucket_of(each) for each in sizes]
+        found: dict[int, dict[str, Array]] = {}
+        for bucket in self.lengths.buckets:
+            numbers = [number for number, each in enumerate(buckets) if each is bucket]
+            filled = [self._filled(samples[number], bucket) for number in numbers]
+            if filled:
+                ran = self.executor(bucket).run_samples({name: np.stack([each[name] for each in filled]) for name in filled[0]})
+                found |= {number: self._cut(one, sizes[number]) for number, one in zip(numbers, ran, strict=True)}
+        return [found[number] for number in range(len(samples))]
+
+    def _filled(self, inputs: Inputs, bucket: Bucket) -> dict[str, Array]:
+        """Filled up with zeros to a length."""
+        axes = {name: {axis.axis: bucket.sizes[axis.name] for axis in self.lengths.inputs if axis.tensor == name} for name in inputs}
+        return {name: fitted(np.asarray(array), axes[name]) for name, array in inputs.items()}
+
+    def _cut(self, outputs: Inputs, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Without what stands for the filling."""
+        axes = {name: {axis.axis: sizes[axis.name] for axis in self.lengths.outputs if axis.tensor == name} for name in outputs}
+        return {name: fitted(array, axes[name]) if axes[name] else array for name, array in outputs.items()}
+
+
+def _open(entries: Sequence[Interface], axes: Sequence[LengthAxis]) -> tuple[Interface, ...]:
+    """With -1 for sizes that are lengths."""
+    places = {(axis.tensor, axis.axis) for axis in axes}
+    shapes = [None if e.shape is None else tuple(-1 if (e.name, axis) in places else size for axis, size in enumerate(e.shape)) for e in entries]
+    return tuple(replace(entry, shape=shape) for entry, shape in zip(entries, shapes, strict=True))
