@@ -16,8 +16,8 @@ from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.store import read_stage
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
+from toolchain.schedule.alike import Searches
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.compile_region import search_schedule
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
 from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.form.realise import realise
@@ -88,9 +88,10 @@ def make_schedules(step: Step, say: Say) -> Made:
     check_regions(given, [region.name for _, region in tiled])
     if division := subgraphs_file(step.job):
         texts[division] = write_parts(parts)
+    searches = Searches()
     for number, (backend, region) in enumerate(tiled):
         options = replace(_options(step.job.variables, backend.machine, ways.get(region.name)), progress=_progress(number, len(tiled), say))
-        schedule, trials = _schedule(backend, region, given, options)
+        schedule, trials = _schedule(backend, region, given, options, searches)
         texts[schedule_file(step.job, region.name)] = write_schedule(schedule)
         if region.name not in given:
             texts[search_file(step.job, region.name)] = write_record(region.name, options.search, options.effort, trials)
@@ -134,10 +135,12 @@ def _given(step: Step) -> dict[str, Schedule]:
     return read_schedules(path)
 
 
-def _schedule(backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options) -> tuple[Schedule, tuple[Trial, ...]]:
+def _schedule(
+    backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options, searches: Searches
+) -> tuple[Schedule, tuple[Trial, ...]]:
     """The user's with every slot in its place, or the search's with the drafts that it timed."""
     if region.name not in given:
-        return search_schedule(backend.machine, backend.kernels, region, options)
+        return searches.search(backend.machine, backend.kernels, region, options)
     return make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name])), ()
 
 

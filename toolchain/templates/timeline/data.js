@@ -86,10 +86,11 @@
     return at < 0 ? 0 : lane.before[at] + Math.min(time, lane.end[at]) - lane.start[at];
   }
 
-  // ---- colours: those of the page's style, in the dark too; the first twelve kinds are told apart best, further ones turn on the wheel
+  // ---- colours: those of the page's style, in the dark too; twelve kinds are told apart well, further ones turn on the wheel
 
   const PALETTE = ["#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860", "#da8bc3", "#5f6b7a", "#b5a33a", "#3fa7b5", "#7d9b3c", "#a85f8d"];
-  const wheel = (number) => `hsl(${(number * 137.508) % 360} 55% 52%)`, kindColour = (kind) => (kind < PALETTE.length ? PALETTE[kind] : wheel(kind));
+  const wheel = (number) => `hsl(${(number * 137.508) % 360} 55% 52%)`, present = [...new Set(column.kind)].sort((a, b) => a - b);
+  const place = (kind) => (data.kinds.length > PALETTE.length ? present.indexOf(kind) : kind), kindColour = (kind) => PALETTE[place(kind)] ?? wheel(kind);
   const operationColour = (number) => (number < 0 ? "#9aa1ad" : wheel(number));
   const kindBytes = data.kinds.map((_, kind) => bytesOf(kindColour(kind))), operationBytes = [-1, ...data.operations.keys()].map((number) => bytesOf(operationColour(number)));
   const roomBytes = data.memories.map((_, row) => bytesOf(PALETTE[row % PALETTE.length]));

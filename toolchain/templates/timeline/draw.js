@@ -142,10 +142,13 @@
     context.clearRect(0, 0, wide, 22);
     context.fillStyle = ink("soft");
     context.font = "11px system-ui, sans-serif";
-    for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
-      const x = (time - view.from) * scale(), text = `${numeral(time)} · ${duration(time)}`;
+    for (let time = Math.ceil(view.from / step) * step, free = 0; time <= view.to; time += step) {
+      const x = (time - view.from) * scale(), text = `${numeral(time)} · ${duration(time)}`, room = context.measureText(text).width;
+      const left = x + 3 + room <= wide ? x + 3 : x - 3 - room;  // the last one may have no room behind its mark
       context.fillRect(x, 15, 1, 7);
-      if (x + 3 + context.measureText(text).width <= wide) context.fillText(text, x + 3, 12);  // the last one may have no room
+      if (left < free) continue;
+      context.fillText(text, left, 12);
+      free = left + room + 6;
     }
   }
 

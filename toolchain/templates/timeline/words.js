@@ -48,7 +48,7 @@
     const legend = byId("legend");
     legend.textContent = "";
     if (byId("colour").value !== "kind") return;
-    for (const kind of [...new Set(column.kind)].sort((a, b) => a - b)) {
+    for (const kind of present) {
       const entry = document.createElement("span"), box = document.createElement("i");
       box.style.background = kindColour(kind);
       entry.append(box, data.kinds[kind]);

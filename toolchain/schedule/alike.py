@@ -1,0 +1,109 @@
+"""Regions that differ in names and values alone, as layers of a transformer do, are searched once: the others take the schedule found."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+
+from toolchain.schedule.compile_region import compile_schedule, search_schedule
+from toolchain.schedule.form.schedule import ChipBuffer, Schedule
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.options import Options
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.search.contest import Trial
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
+
+Searched = tuple[Schedule, tuple[Trial, ...]]
+
+
+@dataclass
+class _Found:
+    """A region that was searched. cycles: of its program, once a region like it has asked for them."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    options: Options
+    region: Region
+    searched: Searched
+    cycles: float | None = None
+
+    def program_cycles(self, region: Region, schedule: Schedule) -> float:
+        return compile_schedule(self.machine, self.kernels, region, schedule, replace(self.options, check=False)).cycles
+
+    def lent(self, region: Region) -> Searched | None:
+        """For a region of the same form; None where its values make another time of the schedule, or none."""
+        schedule, trials = self.searched
+        if self.cycles is None:
+            self.cycles = self.program_cycles(self.region, schedule)
+        other = renamed(schedule, self.region, region)
+        try:
+            return (other, trials) if self.program_cycles(region, other) == self.cycles else None
+        except UserError:
+            return None
+
+
+@dataclass
+class Searches:
+    """All searches of a build so far."""
+
+    found: dict[Hashable, _Found] = field(default_factory=dict[Hashable, _Found])
+
+    def search(self, machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Searched:
+        """As `search_schedule`, which is only asked for the first region of each form. Raises as it does."""
+        own = replace(options, progress=None)
+        key = (id(machine), own, form_of(region))  # the machine is kept, so its id is its own
+        if key in self.found:
+            _tell(region, options)
+            if lent := self.found[key].lent(region):
+                return lent
+        searched = search_schedule(machine, kernels, region, options)
+        self.found.setdefault(key, _Found(machine, kernels, own, region, searched))
+        return searched
+
+
+def _tell(region: Region, options: Options) -> None:
+    """Counts the operations as a search does."""
+    if options.progress:
+        for number, bound in enumerate(region.operations):
+            options.progress(number, len(region.operations), bound.operation.name)
+
+
+def form_of(region: Region) -> Hashable:
+    """All that a schedule can follow from but names and values: shapes, kernels, attributes, and which operation reads of which."""
+    places = {name: number for number, name in enumerate(region.tensors)}
+    return (
+        tuple(region.tensors.values()),
+        tuple(places[name] for name in region.inputs),
+        tuple(places[name] for name in region.outputs),
+        tuple(_operation_form(bound, places) for bound in region.operations),
+        tuple((places[name], places[own.parent], own.channel, own.view) for name, own in region.slices.items()),
+    )
+
+
+def _operation_form(bound: Bound, places: Mapping[str, int]) -> Hashable:
+    operation = bound.operation
+    return (
+        operation.kind.name,
+        bound.kernel,
+        tuple((operand, places[name]) for operand, name in bound.tensors.items()),
+        tuple((name, operation.numbers[name]) for name in operation.kind.loose_numbers if name in operation.numbers),
+        tuple(sorted(operation.numbers)),
+        tuple((name, array.shape, array.dtype.str) for name, array in operation.arrays.items()),
+    )
+
+
+def renamed(schedule: Schedule, region: Region, other: Region) -> Schedule:
+    """A schedule of the region as one of another region of the same form."""
+    tensors = dict(zip(region.tensors, other.tensors, strict=True))
+
+    def buffer(own: ChipBuffer) -> ChipBuffer:
+        return replace(own, tensor=tensors[own.tensor])
+
+    groups = tuple(
+        replace(
+            group,
+            operations=tuple(replace(each, name=other.operations[each.operation].operation.name) for each in group.operations),
+            loads=tuple(replace(load, buffer=buffer(load.buffer)) for load in group.loads),
+        )
+        for group in schedule.groups
+    )
+    return replace(schedule, region=other.name, buffers=tuple(map(buffer, schedule.buffers)), groups=groups)
