@@ -15,6 +15,8 @@ BROWSER = browser()
 PROBE = (Path(__file__).parent / "studio_probe.js").read_text()
 SCHEMES = ("light", "dark")
 PANELS = {"summary", "machine", "graph", "schedule", "time", "memory-map", "figures"}
+FRAMES = "new Promise((tell) => { let left = 4; const next = () => (left-- ? requestAnimationFrame(next) : tell()); next(); })"
+"""The next four frames: parts that came into sight are drawn by then."""
 PHONE = (390, 844)
 DESK = (1280, 900)
 PAGES = ("digits on toy", "split on dpuv3", "split on stcp920")
@@ -126,22 +128,23 @@ def test_maps_and_the_frame_around_the_window_move_with_the_timeline_also_while_
 ) -> None:
     shown.show(*DESK)
     shown.open(pages[title])
-    click(shown, "#maps canvas")
+    places(shown, "#maps canvas")
     whole = moving(shown)
     for key in ("+", "+", "ArrowRight"):
         shown.call("Input.dispatchKeyEvent", type="keyDown", key=key)
     zoomed = moving(shown)
     assert [name for name in whole if whole[name] == zoomed[name]] == []
-    click(shown, "#summary")
+    places(shown, "#summary")
+    shown.value(FRAMES)
     shown.call("Input.dispatchKeyEvent", type="keyDown", key="f")
-    click(shown, "#maps canvas")
+    places(shown, "#maps canvas")
     assert moving(shown) == whole
     assert shown.complaints() == []
 
 
 def moving(shown: Tab) -> dict[str, str]:
     """All that a movement of the timeline's window changes, once the page is at rest."""
-    shown.value("new Promise((tell) => setTimeout(tell, 100))")
+    shown.value(FRAMES)
     return shown.value("""({
       window: document.getElementById("window").textContent,
       place: document.getElementById("place").getAttribute("style"),
