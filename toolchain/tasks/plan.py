@@ -28,10 +28,10 @@ class Plan:
     joined: tuple[Step, ...] = ()
 
     @property
-    def every(self) -> Iterator[Step]:
-        """All steps."""
-        yield from (step for steps in self.steps for step in steps.values())
-        yield from self.joined
+    def every(self) -> tuple[Step, ...]:
+        """All steps, each once: lengths share their calibration."""
+        steps = [*(step for steps in self.steps for step in steps.values()), *self.joined]
+        return tuple({step.receipt_path: step for step in steps}.values())
 
 
 def make_plan(given: Mapping[str, str], root: Path = ROOT) -> Plan:
