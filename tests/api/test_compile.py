@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import toolchain
+from tests.lengths_network import encoder
 from tests.tasks.builds import build, build_here
 from toolchain.schedule.subgraphs import load_parts, read_parts
 
@@ -170,3 +171,10 @@ def test_what_is_printed_of_it_is_short(tmp_path: Path) -> None:
     built = toolchain.compile(absolute(), "vta", folder=tmp_path)
     assert repr(built) == f"<{built.job.model} on vta: {built.bundle}>"
     assert repr(built.load()) == f"<{built.job.model} on vta: x float32 (1, 3) -> y float32 (1, 3)>"
+
+
+def test_a_model_of_several_lengths_is_not_built_as_one_of_them(tmp_path: Path) -> None:
+    encoder(tmp_path / "m.onnx")
+    (tmp_path / "m.yaml").write_text("model: {name: m, summary: a test}\nonnx: m.onnx\nlengths: {sequence: [8, 16]}\n")
+    with pytest.raises(toolchain.UserError, match=r"E1202 the model has 2 lengths, and this builds one; give one, such as dims=\{'sequence': 16\}"):
+        toolchain.compile(tmp_path / "m.yaml", "dpuv3", folder=tmp_path / "build")

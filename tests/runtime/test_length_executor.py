@@ -1,25 +1,27 @@
 """Each sample runs in the smallest length that holds it, and gets what the integer network of that length computes for the filled sample."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.lengths_network import WORDS, built
 from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.length_executor import LengthExecutor, open_lengths
-from toolchain.runtime.lengths import LengthBundle
+from toolchain.runtime.lengths import join_bundles
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import graph_file, machines_of
 
 
 @cache
-def executor(refusal: str = "") -> LengthExecutor:
+def executor(refusal: str = "", beyond: bool = False) -> LengthExecutor:
     held = built().bundle
-    bundle = LengthBundle(replace(held.lengths, refusal=refusal), held.members)
+    bundles = [(bucket.sizes, held.bundle(bucket)) for bucket in held.lengths.buckets]
+    whole = onnx.load(built().plan.jobs[0].path) if beyond else None
+    bundle = join_bundles(held.lengths.inputs, bundles, refusal, whole)
     return open_lengths(bundle, [*machines_of(built().plan.jobs[0])], EmulatorDevice(), optimise=False)
 
 
@@ -87,6 +89,20 @@ def test_samples_that_no_length_takes(given: dict[str, Array], message: str) -> 
     with pytest.raises(UserError) as raised:
         executor().run(given)
     assert message in str(raised.value)
+
+
+def test_the_host_runs_by_the_own_file_of_the_model_whatever_no_length_takes() -> None:
+    session = open_session(built().plan.jobs[0].path, optimise=False)
+    for opened, length in ((executor(beyond=True), 20), (executor("rows mix", beyond=True), 7)):
+        outcome = opened.run(sample(length))
+        assert np.array_equal(outcome.outputs["words"], run_session(session, sample(length))["words"])
+        assert (outcome.cycles, outcome.runs, outcome.samples) == (0, 0, 1)
+    assert executor(beyond=True).run(sample(20, 3)).outputs["words"].shape == (3, 20, 16)
+    mixed = executor(beyond=True).run_each([sample(20), sample(4)])
+    assert [each["words"].shape[1] for each in mixed] == [20, 4]
+    assert np.array_equal(mixed[1]["words"], executor().run(sample(4)).outputs["words"])
+    with pytest.raises(UserError, match="E1131"):
+        executor(beyond=True).run(sample(0))
 
 
 def test_without_exact_padding_only_the_lengths_themselves_are_run() -> None:

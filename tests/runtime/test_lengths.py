@@ -4,13 +4,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from tests.lengths_network import built
 from toolchain.graph.lengths import LengthAxis
-from toolchain.runtime.bundle import MANIFEST, read_archive, read_bundle, write_archive
+from toolchain.runtime.bundle import MANIFEST, data_name, read_archive, read_bundle, write_archive
 from toolchain.runtime.contents import Interface
-from toolchain.runtime.lengths import Bucket, join_bundles, lengths_text, output_axes, read_lengths, write_lengths
+from toolchain.runtime.executor import whole_segment
+from toolchain.runtime.lengths import Bucket, LengthBundle, join_bundles, lengths_text, output_axes, read_lengths, write_lengths
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import bundle_file
 
@@ -90,6 +94,22 @@ def test_damaged_members_are_refused(tmp_path: Path) -> None:
     write_archive(tmp_path / "x.bundle", {**members, name: bytes(len(members[name]))})
     with pytest.raises(UserError, match="E1106"):
         read_lengths(tmp_path / "x.bundle")
+
+
+def test_the_own_file_of_the_model_may_be_inside_and_is_read_again(tmp_path: Path) -> None:
+    held, whole = built().bundle, onnx.load(built().plan.jobs[0].path)
+    large = whole.graph.initializer.add()
+    large.CopyFrom(numpy_helper.from_array(np.arange(1 << 14, dtype=np.float32), "large"))
+    bundles = [(bucket.sizes, held.bundle(bucket)) for bucket in held.lengths.buckets]
+    joined = join_bundles(held.lengths.inputs, bundles, "", whole)
+    write_lengths(tmp_path / "x.bundle", joined)
+    found = read_lengths(tmp_path / "x.bundle")
+    assert found is not None
+    assert data_name(large.raw_data) in found.members
+    restored = whole_segment(found.members[found.lengths.beyond], found.members, "")
+    assert {each.name: each.raw_data for each in restored.graph.initializer} == {each.name: each.raw_data for each in whole.graph.initializer}
+    with pytest.raises(UserError, match=r"E1104 .*there is no member 'host99\.onnx'"):
+        write_lengths(tmp_path / "y.bundle", LengthBundle(replace(joined.lengths, beyond="host99.onnx"), joined.members))
 
 
 def test_a_reason_for_no_padding_is_kept() -> None:

@@ -38,6 +38,7 @@ def test_dimensions_may_have_colons_in_their_names() -> None:
         ("params", ":3", "E1202", "NAME:VALUE"),
         ("params", "A:3,B:1,A:4", "E1202", "'A' in 'params' is 3 and 4"),
         ("model", ",", "E1202", "names none"),
+        ("beyond", "hosts", "E1202", "'beyond' is error or host, not 'hosts'; did you mean 'host'?"),
         ("fallback", "maybe", "E1202", "yes or no"),
         ("without", "squares+", "E1202", "a kernel in 'without' has no name"),
         ("streams", "0", "E1202", "'streams' is a whole number from 1 on, not '0'"),
@@ -56,6 +57,7 @@ def test_a_mistake_is_one_line(name: str, value: str, code: str, word: str) -> N
 def test_lengths_are_sizes_of_names_with_commas_between_all() -> None:
     assert read_variables({"lengths": "b:8,16,a.1:2,4,8"}).lengths == (("a.1", (2, 4, 8)), ("b", (8, 16)))
     assert read_variables({}).lengths == ()
+    assert read_variables({"beyond": "host"}).beyond == "host"
 
 
 @pytest.mark.parametrize(

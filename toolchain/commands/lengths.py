@@ -54,6 +54,7 @@ def _lines(joined: "LengthBundle", arguments: argparse.Namespace) -> list[str]:
         times = modelled(machines, bucket.content)
         found.append(f"  length     {one_line(text_of(bucket.sizes))}: {times.cycles:,.0f} cycles, {times.total_ms:.3f} ms by the machine's costs")
     found.append(f"  between    {one_line(f'not run: {lengths.refusal}') if lengths.refusal else 'filled up with zeros to the next length'}")
+    found += ["  beyond     in floating point on the host, by the model's own file"] if lengths.beyond else []
     return [*found, f"  members    {len(joined.members)}, {scaled(sum(map(len, joined.members.values())), 'B')}"]
 
 

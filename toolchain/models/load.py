@@ -62,6 +62,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         about.text("stand_in") or "",
         {name: tuple(str(node.value) for node in patterns.children()) for name, patterns in root.members("targets")},
         float(allowed.value["loss"].value) if (allowed := root.get("accuracy")) else LOSS,
+        root.text("beyond") or "error",
     )
 
 

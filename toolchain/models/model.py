@@ -165,6 +165,7 @@ class Test:
 class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
     loss: the share of the float network's work that integers may lose, of its task or of its outputs' energy.
+    beyond: where samples that none of several lengths takes run, `host`, or `error`.
     targets: by machine, patterns of nodes that are for it alone where it is among the machines of a build.
 
     quantisation: options of the pass `quantize` by name. task: the meaning of the outputs, for task metrics.
@@ -188,6 +189,7 @@ class Model:
     stand_in: str = ""
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     loss: float = LOSS
+    beyond: str = "error"
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

@@ -176,11 +176,11 @@ class Executor:
 
         Raises UserError E1108 for inputs of another name, shape or type, E0910 where ONNX Runtime stops, E07xx where the device does.
         """
-        samples = _samples(self.manifest.inputs, inputs)
+        samples = split_samples(self.manifest.inputs, inputs)
         outputs = [entry.name for entry in self.manifest.outputs]
         ran = self._run(samples, (*outputs, *watch))
         empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
-        return Outcome(empty or _joined(ran.found, outputs), _joined(ran.found, watch), len(samples), ran.runs, ran.cycles, ran.shares)
+        return Outcome(empty or join_samples(ran.found, outputs), join_samples(ran.found, watch), len(samples), ran.runs, ran.cycles, ran.shares)
 
     def run_samples(self, samples: Mapping[str, Array]) -> list[dict[str, Array]]:
         """Outputs of each sample, of samples [samples, *shape] by input; they may differ in shape. Raises as `run`."""
@@ -237,7 +237,7 @@ def _empty(entry: Interface) -> Array:
     return np.zeros((0, *shape), entry.dtype if entry.dtype in PLAIN_NAMES else np.float32)
 
 
-def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> list[dict[str, Value]]:
+def split_samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The inputs of each sample. Raises UserError E1108."""
     names = [entry.name for entry in interfaces]
     if sorted(inputs) != sorted(names):
@@ -251,7 +251,7 @@ def _samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> li
 
 def _single(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> dict[str, Value]:
     """The inputs of a single sample. Raises UserError E1108, also for several."""
-    found = _samples(interfaces, inputs)
+    found = split_samples(interfaces, inputs)
     if len(found) != 1:
         raise fail("E1108", f"one sample is expected; given are {len(found)}")
     return found[0]
@@ -295,7 +295,7 @@ def _sample(entry: Interface, given: Array, number: int) -> Array:
     return given[number * entry.shape[0] : (number + 1) * entry.shape[0]]
 
 
-def _joined(samples: Sequence[Tensors], names: Sequence[str]) -> Tensors:
+def join_samples(samples: Sequence[Tensors], names: Sequence[str]) -> Tensors:
     """One sample's results as they are, those of several along the first axis. Raises UserError E1108 where theirs have different shapes, or none."""
     held = [name for name in names if samples and name in samples[0]]
     if len(samples) == 1:

@@ -3,21 +3,25 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import prod
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
 from toolchain.graph.lengths import LengthAxis, fitted, text_of
+from toolchain.graph.session import Session, run_session
 from toolchain.runtime.bundle import Given, bundle_machines
 from toolchain.runtime.contents import Interface, Manifest
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.executor import Executor, Outcome, open_bundle
+from toolchain.runtime.executor import Executor, Outcome, join_samples, open_bundle, open_segment, split_samples
 from toolchain.runtime.lengths import Bucket, LengthBundle, Lengths, read_lengths
 from toolchain.runtime.signature import trusted_keys
+from toolchain.runtime.timing import Shares
 from toolchain.spec.arrays import Array
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 
 Inputs = Mapping[str, Array]
@@ -41,7 +45,10 @@ def open_lengths(
     def opened(bucket: Bucket) -> Executor:
         return open_bundle(joined.bundle(bucket), [*machines.values()], device, place, optimise, native)
 
-    return LengthExecutor(joined.lengths, machines, place, opened)
+    def whole() -> Session:
+        return open_segment(joined.members[joined.lengths.beyond], joined.members, place, optimise)
+
+    return LengthExecutor(joined.lengths, machines, place, opened, cache(whole))
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class LengthExecutor:
     machines: Mapping[str, Machine]
     place: str
     _opening: Callable[[Bucket], Executor]
+    _whole: Callable[[], Session]
     _opened: dict[int, Executor] = field(default_factory=dict[int, Executor])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,7 +83,7 @@ class LengthExecutor:
         return found
 
     def bucket_of(self, sizes: Mapping[str, int]) -> Bucket:
-        """The smallest that holds samples of these sizes.
+        """The smallest that holds samples of these sizes, filled up where that is exact.
 
         Raises UserError E1131 where none does, E1132 where none has just these and filling up would change results.
         """
@@ -102,15 +110,17 @@ class LengthExecutor:
     def run(self, inputs: Inputs) -> Outcome:
         """inputs: as of `Executor.run`, samples of one length. Raises as that, and as `sizes_of` and `bucket_of`."""
         sizes = self.sizes_of(inputs)
-        bucket = self.bucket_of(sizes)
+        bucket = self._bucket(sizes)
+        if bucket is None:
+            return self._beyond(inputs)
         ran = self.executor(bucket).run(self._filled(inputs, bucket))
         return Outcome(self._cut(ran.outputs, sizes), {}, ran.samples, ran.runs, ran.cycles, ran.shares)
 
     def run_each(self, samples: Sequence[Inputs]) -> list[dict[str, Array]]:
         """Outputs of each sample; they may differ in length. Those of one bucket run together. Raises as `run`."""
         sizes = [self.sizes_of(sample) for sample in samples]
-        buckets = [self.bucket_of(each) for each in sizes]
-        found: dict[int, dict[str, Array]] = {}
+        buckets = [self._bucket(each) for each in sizes]
+        found = {number: dict(self._beyond(samples[number]).outputs) for number, bucket in enumerate(buckets) if bucket is None}
         for bucket in self.lengths.buckets:
             numbers = [number for number, each in enumerate(buckets) if each is bucket]
             filled = [self._filled(samples[number], bucket) for number in numbers]
@@ -118,6 +128,27 @@ class LengthExecutor:
                 ran = self.executor(bucket).run_samples({name: np.stack([each[name] for each in filled]) for name in filled[0]})
                 found |= {number: self._cut(one, sizes[number]) for number, one in zip(numbers, ran, strict=True)}
         return [found[number] for number in range(len(samples))]
+
+    def _bucket(self, sizes: Mapping[str, int]) -> Bucket | None:
+        """None where no length takes samples of these sizes, and the model's own file does. Raises as `bucket_of`."""
+        try:
+            return self.bucket_of(sizes)
+        except UserError:
+            if self.lengths.beyond and min(sizes.values()) > 0:
+                return None
+            raise
+
+    def _beyond(self, inputs: Inputs) -> Outcome:
+        """In floating point, by the model's own file. Raises UserError E0910 where ONNX Runtime stops, and as `split_samples`."""
+        start, own = perf_counter(), {name: np.shape(array) for name, array in inputs.items()}
+        open_axes = {(axis.tensor, axis.axis) for axis in self.lengths.inputs}
+        entries = [
+            replace(e, shape=tuple(own[e.name][axis] if (e.name, axis) in open_axes else size for axis, size in enumerate(e.shape or ())))
+            for e in self.manifest.inputs
+        ]
+        names = [entry.name for entry in self.manifest.outputs]
+        ran = [run_session(self._whole(), each, names, self.place) for each in split_samples(entries, inputs)]
+        return Outcome(join_samples(ran, names), {}, len(ran), 0, 0.0, Shares(host=perf_counter() - start))
 
     def _filled(self, inputs: Inputs, bucket: Bucket) -> dict[str, Array]:
         """Filled up with zeros to a length."""

@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
+import onnx
+
+from toolchain.graph.files import INLINE_BYTES
 from toolchain.graph.lengths import LengthAxis, text_of
-from toolchain.runtime.bundle import MANIFEST, SEVERAL, Member, check_members, digest, manifest_json, read_archive, write_archive
+from toolchain.runtime.bundle import MANIFEST, SEVERAL, Member, check_members, data_name, digest, manifest_json, read_archive, write_archive
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, plan_faults
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
@@ -32,12 +35,14 @@ class Bucket:
 class Lengths:
     """inputs, outputs: the axes that have lengths. refusal: why a sample of another length is not filled up with zeros; empty where it is.
 
+    beyond: the member with the model's own file, which runs samples that no length takes; empty where these are refused.
     buckets: by the elements that they hold, the smallest first.
     """
 
     inputs: tuple[LengthAxis, ...]
     outputs: tuple[LengthAxis, ...]
     refusal: str
+    beyond: str
     buckets: tuple[Bucket, ...]
 
 
@@ -63,10 +68,11 @@ class _File:
     lengths: Lengths
 
 
-def join_bundles(inputs: Sequence[LengthAxis], bundles: Sequence[tuple[Mapping[str, int], Bundle]], refusal: str) -> LengthBundle:
-    """bundles: of every length. refusal: why samples are not filled up, empty where they may be.
-
-    Raises UserError E1104 where outputs differ in more than sizes.
+def join_bundles(
+    inputs: Sequence[LengthAxis], bundles: Sequence[tuple[Mapping[str, int], Bundle]], refusal: str, whole: onnx.ModelProto | None = None
+) -> LengthBundle:
+    """bundles: of every length. refusal: why samples are not filled up, empty where they may be. whole: the model's own file, its weights inside, for
+    samples that no length takes.
     """
     members, buckets = dict[str, bytes](), list[Bucket]()
     hosts = regions = 0
@@ -76,7 +82,24 @@ def join_bundles(inputs: Sequence[LengthAxis], bundles: Sequence[tuple[Mapping[s
         buckets.append(Bucket(dict(sizes), content))
         hosts, regions = hosts + len(content.hosts), regions + len(content.regions)
     outputs, unclear = output_axes(buckets)
-    return LengthBundle(Lengths(tuple(inputs), outputs, unclear or refusal, tuple(buckets)), members)
+    beyond = f"host{hosts}.onnx" if whole else ""
+    members |= _outside(whole, beyond) if whole else {}
+    return LengthBundle(Lengths(tuple(inputs), outputs, unclear or refusal, beyond, tuple(buckets)), members)
+
+
+def _outside(whole: onnx.ModelProto, name: str) -> dict[str, bytes]:
+    """The model as a member of this name, and its large constants as others, which segments of hosts may read as well."""
+    model, found = onnx.ModelProto(), dict[str, bytes]()
+    model.CopyFrom(whole)
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) > INLINE_BYTES:
+            data = tensor.raw_data
+            tensor.ClearField("raw_data")
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            places = {"location": data_name(data), "offset": "0", "length": str(len(data))}
+            tensor.external_data.extend(onnx.StringStringEntryProto(key=key, value=value) for key, value in places.items())
+            found[data_name(data)] = data
+    return {name: model.SerializeToString(deterministic=True), **found}
 
 
 def _renumbered(manifest: Manifest, hosts: int, regions: int) -> tuple[Manifest, dict[str, str]]:
@@ -161,6 +184,8 @@ def _faults(joined: LengthBundle) -> Iterator[str]:
     """Faults of the lengths and of every plan, in words."""
     lengths = joined.lengths
     names = {axis.name for axis in lengths.inputs}
+    if lengths.beyond and lengths.beyond not in joined.members:
+        yield f"there is no member '{lengths.beyond[:80]}'"
     if not 1 <= len(lengths.buckets) <= MOST or not names:
         yield "it has no lengths, or too many"
         return

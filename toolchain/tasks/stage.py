@@ -361,6 +361,6 @@ JOIN = Stage(
     (*_RUNNING,),
     GRAPH_LIBRARIES,
     reads_model=True,
-    options=("lengths", "calibration"),
+    options=("lengths", "beyond", "calibration"),
 )
 """After the stages of every length, once."""

@@ -26,6 +26,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "params": "parameters of the machine, NAME:VALUE with commas between them, in place of its file's; of several machines MACHINE.NAME:VALUE",
         "dim": "sizes of dimensions that an ONNX file leaves open, NAME:SIZE with commas between them; one without a name is INPUT.AXIS",
         "lengths": "sizes that an open dimension takes, all in one bundle, NAME:SIZE,SIZE,... with commas; left out: what the model's file says",
+        "beyond": "of lengths, samples that none takes: error, or host, in floating point; left out: the model file's",
         "fallback": "yes, or no: an operator that would stay on the host is an error",
         "place": "pays: regions that save time; all: whatever the machine takes; least: the division of least time; left out: the model file's",
         "calibration": "an .npz file with an array of recorded inputs for each input, or a folder of pictures; left out: what the model's file says",
@@ -39,7 +40,9 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "html": "yes: `report` writes a page for a browser as well; no",
     }
 )
-CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType({"fallback": ("yes", "no"), "place": ("pays", "all", "least"), "html": ("yes", "no")})
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"beyond": ("error", "host"), "fallback": ("yes", "no"), "place": ("pays", "all", "least"), "html": ("yes", "no")}
+)
 """The values of variables that have few."""
 
 
@@ -70,7 +73,8 @@ class Variables:
     models: names or paths, none for the machine's own choice.
 
     params: parameters of the machine by name, MACHINE.NAME where there are several. dims: sizes of open dimensions by name.
-    lengths: dimensions that take several sizes, each with these in increasing order.
+    lengths: dimensions that take several sizes, each with these in increasing order. beyond: where samples that none takes run, empty for the choice
+    of the model's file.
     fallback: whether the host may run nodes that the machine cannot.
     place: `pays` for regions that save time, `all` for whatever the machine takes, empty for the choice of the model's file.
     calibration: an .npz file with an array of recorded inputs for each input, or a folder of pictures, empty for those of the model's file.
@@ -98,6 +102,7 @@ class Variables:
     effort: int = EFFORT
     without: tuple[str, ...] = ()
     lengths: Lengths = ()
+    beyond: str = ""
 
 
 def read_variables(given: Mapping[str, str]) -> Variables:
@@ -124,6 +129,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
         read_lengths(given.get("lengths", "")),
+        _choice("beyond", given.get("beyond", ""), CHOICES["beyond"]),
     )
 
 

@@ -26,11 +26,12 @@ def test_cycles_and_bytes_of_every_length() -> None:
 
 def test_a_network_whose_rows_mix_says_so(tmp_path: Path) -> None:
     file = total(tmp_path / "total.onnx")
-    plan = make_plan({"target": "dpuv3", "model": str(file), "lengths": "length:4,8", "effort": "0"}, tmp_path / "build")
+    plan = make_plan({"target": "dpuv3", "model": str(file), "lengths": "length:4,8", "effort": "0", "beyond": "host"}, tmp_path / "build")
     fulfil(plan.joined[0], lambda _: None)
     joined = read_lengths(lengths_file(plan.joined[0].job))
     assert joined is not None
     assert joined.lengths.buckets[0].content.inputs[0].shape == (1, 4, WIDTH)
+    assert joined.lengths.beyond in joined.members
     assert joined.lengths.refusal.startswith("the output 'y' changes by ")
     assert "  warning: only these lengths are run: the output 'y' changes by " in lengths_text_file(plan.joined[0].job).read_text()
 

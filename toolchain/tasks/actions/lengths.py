@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import onnx
+
 from toolchain.accuracy.padding import padding_refusal
 from toolchain.graph.lengths import text_of
 from toolchain.models.lengths import length_axes
@@ -30,7 +32,9 @@ def join_lengths(step: Step, say: Say) -> Made:
     say("the file in ONNX Runtime, with samples filled up")
     outputs, unclear = output_axes([Bucket(each, bundle.manifest) for each, bundle in zip(sizes, bundles, strict=True)])
     refusal = unclear or padding_refusal(onnx_file(jobs[-1]), axes, outputs, sizes, calibration_samples(model))
-    joined = join_bundles(axes, list(zip(sizes, bundles, strict=True)), refusal)
+    beyond = (step.job.variables.beyond or model.beyond) == "host"
+    whole = onnx.load(onnx_file(jobs[-1])) if beyond else None
+    joined = join_bundles(axes, list(zip(sizes, bundles, strict=True)), refusal, whole)
     say("writing the bundle")
     path = lengths_file(step.job)
     write_lengths(path, joined)
