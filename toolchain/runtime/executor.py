@@ -249,7 +249,7 @@ def split_samples(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) 
     return [{e.name: _sample(e, inputs[e.name], k) for e in interfaces} for k in range(count)]
 
 
-def _single(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> dict[str, Value]:
+def _single(interfaces: Sequence[Interface], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs of a single sample. Raises UserError E1108, also for several."""
     found = split_samples(interfaces, inputs)
     if len(found) != 1:
