@@ -17,6 +17,7 @@ from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
+from toolchain.schedule.placement.shared_memory import also_sharing
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_loop import HEIGHT, Loadable, RowLoop, find_loadable, row_dimension
@@ -79,7 +80,7 @@ class TileGroups:
                     own = choose_kernel(self.machine, self.kernels, bound.operation, self.plan.region.alone(bound), passed)
                 except UserError:
                     return None
-                own = keep_on_chip(own, {}, True, self.plan.problems[index].pools)
+                own = keep_on_chip(also_sharing(own, self.plan.problems[index]), {}, True, self.plan.problems[index].pools)
             found.append(own)
         return found
 

@@ -100,6 +100,12 @@ def sharing(region: Region, storage: Storage, problem: Problem, index: int, shar
     return replace(problem, numbers={**problem.numbers, **{f"{name}_shared": 1 for name in names}}) if names else problem
 
 
+def also_sharing(problem: Problem, other: Problem) -> Problem:
+    """The operation for another kernel, with the buffers that `other` finds in the shared memory."""
+    names = [f"{tensor.name}_shared" for tensor in problem.kernel.tensors]
+    return replace(problem, numbers={**problem.numbers, **{name: 1 for name in names if other.numbers.get(name)}})
+
+
 def users(region: Region, storage: Storage, buffer: str) -> list[int]:
     """The operations that make or read a buffer."""
     tensors = {name for name, (root, _) in storage.places.items() if root == buffer}
