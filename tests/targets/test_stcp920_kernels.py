@@ -98,3 +98,40 @@ def test_strips_take_a_seventh_of_the_products_cycles() -> None:
         compiled = compile_region(machine, load_kernels(machine), replace(region, operations=(replace(bound, kernel=name),)))
         cycles[name] = sum(use.busy for use in summarise(compiled.timeline).units if use.name == "mme")
     assert cycles["conv2d"] / 7.5 < cycles["strips"] < cycles["conv2d"] / 6
+
+
+def test_a_shortcut_with_a_stride_moves_only_the_pixels_that_it_reads() -> None:
+    machine, kernels = load_machine("stcp920"), load_kernels(load_machine("stcp920"))
+    operation = convolution((1, 256, 28, 28), (512, 1, 1), strides=(2, 2))
+    assert choose_kernel(machine, kernels, operation).kernel.name == "strided"
+    bound = Bound(operation, {"x": "x", "y": "y"})
+    region = Region("shortcut", {"x": Shape(*operation.input("x")), "y": Shape(*operation.output)}, ("x",), ("y",), (bound,), {})
+    cycles = dict[str, float]()
+    for name in ("strided", "conv2d"):
+        compiled = compile_region(machine, {name: kernels[name]}, region)
+        cycles[name] = sum(use.busy for use in summarise(compiled.timeline).units if use.name == "mte")
+    assert cycles["strided"] < 0.6 * cycles["conv2d"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_sum_is_made_where_a_convolution_left_its_operand(first: bool, tmp_path: Path) -> None:
+    """With tensors in the cluster's memory as with those in DRAM: the other operand comes from where it stands."""
+    rng = np.random.default_rng(5)
+    shapes = {"v": (64, 3, 3, 3), "w": (128, 64, 1, 1), "u": (128, 64, 1, 1)}
+    weights = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "w"], ["b"]),
+        helper.make_node("Conv", ["a", "u"], ["c"]),
+        helper.make_node("Add", ["c", "b"] if first else ["b", "c"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 3, 40, 40]), ("y", [1, 128, 40, 40]))]
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    path = tmp_path / "sum.onnx"
+    graph = helper.make_graph(nodes, "sum", ends[:1], ends[1:], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    found = verdict(path, tmp_path / "build")
+    assert found.exact, verdict_text(found)
+    (schedule,) = (tmp_path / "build").rglob("schedule/region0.yaml")
+    assert f"kernel: add_onto_{'x' if first else 'z'}" in schedule.read_text()
