@@ -7,7 +7,9 @@ import pytest
 
 from tests.lengths_network import built, samples
 from toolchain import cli
-from toolchain.runtime.bundle import read_bundle
+from toolchain.commands.lengths import picked
+from toolchain.runtime.bundle import read_bundle, write_bundle
+from toolchain.tasks.actions.paths import bundle_file
 
 
 def test_show_tells_every_length(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,3 +57,12 @@ def test_mistakes(words: list[str], message: str, tmp_path: Path, capsys: pytest
     named = {"BUNDLE": str(built().file), "SAMPLES": str(samples(tmp_path / "s.npz", 1, 17))}
     assert cli.main(["bundle", *(named.get(word, word) for word in words)]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_length_that_is_taken_out_has_what_was_built_for_it(tmp_path: Path) -> None:
+    for bucket, job in zip(built().bundle.lengths.buckets, built().plan.jobs, strict=True):
+        path = tmp_path / "one.bundle"
+        write_bundle(path, picked(built().bundle, bucket, ""))
+        found, wanted = read_bundle(path), read_bundle(bundle_file(job))
+        assert sorted(found.members.values()) == sorted(wanted.members.values())
+        assert found.manifest.inputs == wanted.manifest.inputs

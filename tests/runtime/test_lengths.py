@@ -12,9 +12,9 @@ from onnx import numpy_helper
 from tests.lengths_network import built
 from toolchain.graph.lengths import LengthAxis
 from toolchain.runtime.bundle import MANIFEST, data_name, read_archive, read_bundle, write_archive
-from toolchain.runtime.contents import Interface
+from toolchain.runtime.contents import Bundle, Interface
 from toolchain.runtime.executor import whole_segment
-from toolchain.runtime.lengths import Bucket, LengthBundle, join_bundles, lengths_text, output_axes, read_lengths, write_lengths
+from toolchain.runtime.lengths import Bucket, LengthBundle, join_bundles, lengths_text, output_axes, read_any, read_lengths, write_lengths
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import bundle_file
 
@@ -65,6 +65,9 @@ def test_a_bundle_of_one_length_is_none_of_several_and_the_other_way_round() -> 
     assert read_lengths(bundle_file(built().plan.jobs[0])) is None
     with pytest.raises(UserError, match=r"E1130 this bundle has several lengths, and one is needed; take one out: tilewright bundle pick"):
         read_bundle(built().file)
+    one = read_any(bundle_file(built().plan.jobs[0]))
+    assert isinstance(one, Bundle)
+    assert isinstance(read_any(built().file), LengthBundle)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
-from toolchain.graph.lengths import LengthAxis, fitted, text_of
+from toolchain.graph.lengths import LengthAxis, sized, text_of
 from toolchain.graph.session import open_session, run_session
 from toolchain.spec.arrays import Array
 
@@ -29,17 +29,12 @@ def padding_refusal(file: Path, axes: Sequence[LengthAxis], outputs: Sequence[Le
     session = open_session(file)
     for sizes in probes:
         for number in range(min(sample_count(samples), SAMPLES)):
-            short = _sized(sample_at(samples, number), axes, sizes)
-            own, filled = (run_session(session, given, place=str(file)) for given in (short, _sized(short, axes, largest)))
-            for name, array in _sized(filled, outputs, sizes).items():
+            short = sized(sample_at(samples, number), axes, sizes)
+            own, filled = (run_session(session, given, place=str(file)) for given in (short, sized(short, axes, largest)))
+            for name, array in sized(filled, outputs, sizes).items():
                 if told := _difference(name, own[name], array):
                     return f"{told} where a sample of {text_of(sizes)} is filled up with zeros to {text_of(largest)}"
     return ""
-
-
-def _sized(arrays: Mapping[str, Array], axes: Sequence[LengthAxis], sizes: Sizes) -> dict[str, Array]:
-    wanted = {name: {axis.axis: sizes[axis.name] for axis in axes if axis.tensor == name} for name in arrays}
-    return {name: fitted(array, wanted[name]) if wanted[name] else array for name, array in arrays.items()}
 
 
 def _difference(name: str, own: Array, filled: Array) -> str:

@@ -162,8 +162,7 @@ def _planned(variables: Variables, root: Path, say: Say | None) -> Compiled:
     """A build of which nothing is done yet. Raises UserError E1202 for a model of several lengths."""
     plan = plan_of(variables, root)
     if plan.joined:
-        largest = {name: size for name, size in plan.jobs[-1].variables.dims if name in plan.jobs[-1].lengths}
-        hint = f"give one, such as dims={largest}; `tilewright build` makes the bundle of all, which toolchain.load runs"
+        hint = f"give one, such as dims={plan.jobs[-1].sizes}; `tilewright build` makes the bundle of all, which toolchain.load runs"
         raise fail("E1202", f"the model has {len(plan.jobs)} lengths, and this builds one", hint=hint)
     return Compiled(plan.jobs[0], plan.steps[0], say or _silent)
 

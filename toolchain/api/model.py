@@ -18,8 +18,8 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Interface
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.executor import Executor, Outcome, load, open_bundle
-from toolchain.runtime.length_executor import LengthExecutor, load_lengths
+from toolchain.runtime.executor import Executor, Outcome, open_bundle
+from toolchain.runtime.length_executor import LengthExecutor, load_any
 from toolchain.runtime.pictures import prepare_picture
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
@@ -117,7 +117,7 @@ def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] =
     """
     given = [str(machine)] if isinstance(machine, str | Path) else [*map(str, machine)]
     machines = [name for name in given if name] or None
-    return Loaded(load_lengths(Path(bundle), machines, native=native) or load(Path(bundle), machines, native=native))
+    return Loaded(load_any(Path(bundle), machines, native=native))
 
 
 @dataclass(frozen=True)

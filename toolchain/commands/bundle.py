@@ -26,12 +26,15 @@ FIRST = 4
 def show(arguments: argparse.Namespace) -> None:
     """Prints its manifest, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
     from toolchain.commands.lengths import show_lengths
-    from toolchain.runtime.bundle import MANIFEST, digest, manifest_text, trusted_bundle
+    from toolchain.runtime.bundle import MANIFEST, bundle_machines, digest, manifest_text
+    from toolchain.runtime.lengths import LengthBundle, read_any
     from toolchain.runtime.signature import trusted_keys
 
-    if show_lengths(arguments):
+    bundle = read_any(Path(arguments.bundle), trusted_keys())
+    if isinstance(bundle, LengthBundle):
+        show_lengths(bundle, arguments)
         return
-    bundle, machines = trusted_bundle(Path(arguments.bundle), arguments.machine)
+    machines = bundle_machines(bundle.manifest.targets, arguments.bundle, arguments.machine, bundle.members)
     print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
     for name, text in _facts(bundle, machines, arguments.bundle, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
@@ -90,14 +93,13 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from toolchain.commands.lengths import length_inputs
-    from toolchain.runtime.executor import load
-    from toolchain.runtime.length_executor import load_lengths
+    from toolchain.runtime.length_executor import LengthExecutor, load_any
 
     with sign("loading"):
-        several = load_lengths(Path(arguments.bundle), arguments.machine, native=arguments.native)
-        executor = several or load(Path(arguments.bundle), arguments.machine, native=arguments.native)
+        executor = load_any(Path(arguments.bundle), arguments.machine, native=arguments.native)
+    path = Path(arguments.input)
     with sign("running"):
-        outcome = executor.run(length_inputs(Path(arguments.input), several) if several else _inputs(Path(arguments.input), executor.manifest))
+        outcome = executor.run(length_inputs(path, executor) if isinstance(executor, LengthExecutor) else _inputs(path, executor.manifest))
     for name, array in outcome.outputs.items():
         print(f"{one_line(name)}: {array.dtype} {list(array.shape)}, begins with {np.asarray(array).ravel()[:FIRST].tolist()}")
     print(f"{outcome.samples} samples in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")

@@ -8,23 +8,17 @@ from typing import TYPE_CHECKING
 from toolchain.spec.errors import fail, one_line
 
 if TYPE_CHECKING:
+    from toolchain.runtime.contents import Bundle
     from toolchain.runtime.length_executor import LengthExecutor
-    from toolchain.runtime.lengths import LengthBundle
+    from toolchain.runtime.lengths import Bucket, LengthBundle
     from toolchain.spec.arrays import Array
 
 
-def show_lengths(arguments: argparse.Namespace) -> bool:
-    """Prints what a bundle of several lengths takes, gives and costs, length by length; whether it is one.
-
-    Raises UserError E11xx for the bundle, E1130 with --operations.
-    """
-    from toolchain.runtime.lengths import lengths_text, read_lengths
-    from toolchain.runtime.signature import trusted_keys
+def show_lengths(joined: "LengthBundle", arguments: argparse.Namespace) -> None:
+    """Prints the inputs and outputs of a bundle of several lengths, and the cost of each length. Raises UserError E1130 with --operations."""
+    from toolchain.runtime.lengths import lengths_text
 
     path = Path(arguments.bundle)
-    joined = read_lengths(path, trusted_keys())
-    if joined is None:
-        return False
     if arguments.operations:
         raise fail("E1130", "--operations is of one length, and this bundle has several", hint=_hint(joined, path), place=str(path))
     print("\n".join(_lines(joined, arguments)))
@@ -33,7 +27,6 @@ def show_lengths(arguments: argparse.Namespace) -> bool:
 
         for name, data in {MANIFEST: lengths_text(joined).encode(), **joined.members}.items():
             print(f"  {digest(data)}  {name}")
-    return True
 
 
 def _lines(joined: "LengthBundle", arguments: argparse.Namespace) -> list[str]:
@@ -95,7 +88,6 @@ def pick(arguments: argparse.Namespace) -> None:
     """
     from toolchain.graph.lengths import text_of
     from toolchain.runtime.bundle import write_bundle
-    from toolchain.runtime.length_members import picked
     from toolchain.runtime.lengths import read_lengths
     from toolchain.runtime.signature import trusted_keys
     from toolchain.tasks.variables import read_sizes
@@ -110,3 +102,15 @@ def pick(arguments: argparse.Namespace) -> None:
         raise fail("E1131", f"the bundle has no length {text_of(sizes)}", hint=f"it has {told}", place=str(path))
     write_bundle(output, picked(joined, bucket, str(path)))
     print(f"{output}: {text_of(sizes)}, {output.stat().st_size:,} bytes")
+
+
+def picked(joined: "LengthBundle", bucket: "Bucket", place: str) -> "Bundle":
+    """One length, with the members that it names and no others. Raises UserError E1107 for a host model that points outside the bundle."""
+    from toolchain.runtime.contents import Bundle, description_name
+    from toolchain.runtime.executor import segment_members
+
+    names = {name for region in bucket.content.regions for name in region.members}
+    names |= {description_name(number) for number in range(len(bucket.content.targets))} & joined.members.keys()
+    for segment in bucket.content.hosts:
+        names |= {segment.model, *segment_members(joined.members[segment.model], joined.members, place)}
+    return Bundle(bucket.content, {name: data for name, data in joined.members.items() if name in names})

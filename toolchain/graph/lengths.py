@@ -1,6 +1,6 @@
 """Axes that take several sizes, such as the length of a sequence, and arrays cut or filled up along them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,12 @@ def fitted(array: Array, sizes: Mapping[int, int]) -> Array:
     if not any(after for _, after in room):
         return cut
     return np.pad(cut, room, constant_values="" if array.dtype.kind in "OU" else 0)
+
+
+def sized(arrays: Mapping[str, Array], axes: Sequence[LengthAxis], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Arrays by tensor, each cut or filled up along its axes. sizes: by dimension."""
+    wanted = {name: {axis.axis: sizes[axis.name] for axis in axes if axis.tensor == name} for name in arrays}
+    return {name: fitted(np.asarray(array), wanted[name]) if wanted[name] else array for name, array in arrays.items()}
 
 
 def text_of(sizes: Mapping[str, int]) -> str:

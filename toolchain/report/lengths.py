@@ -1,4 +1,4 @@
-"""What each length of a model costs, and what one file for all saves, as text."""
+"""The cost of each length of a model, and the bytes that one file for all saves, as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -276,7 +276,12 @@ def read_bundle(path: Path, keys: Sequence[Path] = ()) -> Bundle:
     (signature).
     """
     members, place = read_archive(path, keys), str(path)
-    file = _parse(members.pop(MANIFEST, None), place)
+    return bundle_of(members, manifest_json(members.pop(MANIFEST, None), place), place)
+
+
+def bundle_of(members: Mapping[str, bytes], held: Mapping[str, Any], place: str) -> Bundle:
+    """members: all but the manifest. held: the manifest as plain data. Raises UserError as `read_bundle`, of the members and the manifest."""
+    file = _parse(held, place)
     check_members(members, file.members, place)
     bundle = Bundle(file.content, members)
     _check_plan(bundle, place)
@@ -306,8 +311,7 @@ def manifest_json(text: bytes | None, place: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value if isinstance(value, dict) else {})
 
 
-def _parse(text: bytes | None, place: str) -> _File:
-    held = manifest_json(text, place)
+def _parse(held: Mapping[str, Any], place: str) -> _File:
     if held.get("format") == SEVERAL:
         hint = f"take one out: tilewright bundle pick {place} NAME:SIZE -o ONE.bundle"
         raise fail("E1130", "this bundle has several lengths, and one is needed", hint=hint, place=place)

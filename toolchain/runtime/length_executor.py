@@ -10,14 +10,14 @@ from time import perf_counter
 
 import numpy as np
 
-from toolchain.graph.lengths import LengthAxis, fitted, text_of
+from toolchain.graph.lengths import LengthAxis, sized, text_of
 from toolchain.graph.session import Session, run_session
 from toolchain.runtime.bundle import Given, bundle_machines
 from toolchain.runtime.contents import Interface, Manifest
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, Outcome, join_samples, open_bundle, open_segment, split_samples
-from toolchain.runtime.lengths import Bucket, LengthBundle, Lengths, read_lengths
+from toolchain.runtime.lengths import Bucket, LengthBundle, Lengths, read_any
 from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import Shares
 from toolchain.spec.arrays import Array
@@ -27,18 +27,20 @@ from toolchain.spec.model import Machine
 Inputs = Mapping[str, Array]
 
 
-def load_lengths(
+def load_any(
     path: Path, machine: Given = None, device: Device | Mapping[str, Device] | None = None, native: bool = False
-) -> "LengthExecutor | None":
-    """A bundle of several lengths; None for one of a single length. Arguments as of `load`, and it raises as that does."""
-    joined = read_lengths(path, trusted_keys())
-    return joined and open_lengths(joined, machine, device or EmulatorDevice(), str(path), native=native)
+) -> "Executor | LengthExecutor":
+    """As `load`, of a bundle of one length or of several."""
+    found, own = read_any(path, trusted_keys()), device or EmulatorDevice()
+    if isinstance(found, LengthBundle):
+        return open_lengths(found, machine, own, str(path), native=native)
+    return open_bundle(found, machine, own, str(path), native=native)
 
 
 def open_lengths(
     joined: LengthBundle, machine: Given, device: Device | Mapping[str, Device], place: str = "", optimise: bool = True, native: bool = True
 ) -> "LengthExecutor":
-    """As `load_lengths`, of a bundle in memory; a length is opened when it is first run. optimise: whether ONNX Runtime may rewrite host segments."""
+    """As `load_any`, of several lengths in memory; each is opened when it is first run. optimise: whether ONNX Runtime may rewrite host segments."""
 
     machines = bundle_machines(joined.lengths.buckets[0].content.targets, place, machine, joined.members)
 
@@ -65,7 +67,7 @@ class LengthExecutor:
 
     @property
     def manifest(self) -> Manifest:
-        """That of the greatest length, with -1 for each size of its inputs and outputs that is a length."""
+        """The greatest length's manifest, with -1 for each size of its inputs and outputs that is a length."""
         content, lengths = self.lengths.buckets[-1].content, self.lengths
         inputs, outputs = _open(content.inputs, lengths.inputs), _open(content.outputs, lengths.outputs)
         return replace(content, inputs=inputs, outputs=outputs)
@@ -113,8 +115,8 @@ class LengthExecutor:
         bucket = self._bucket(sizes)
         if bucket is None:
             return self._beyond(inputs)
-        ran = self.executor(bucket).run(self._filled(inputs, bucket))
-        return Outcome(self._cut(ran.outputs, sizes), {}, ran.samples, ran.runs, ran.cycles, ran.shares)
+        ran = self.executor(bucket).run(sized(inputs, self.lengths.inputs, bucket.sizes))
+        return Outcome(sized(ran.outputs, self.lengths.outputs, sizes), {}, ran.samples, ran.runs, ran.cycles, ran.shares)
 
     def run_each(self, samples: Sequence[Inputs]) -> list[dict[str, Array]]:
         """Outputs of each sample; they may differ in length. Those of one bucket run together. Raises as `run`."""
@@ -123,10 +125,10 @@ class LengthExecutor:
         found = {number: dict(self._beyond(samples[number]).outputs) for number, bucket in enumerate(buckets) if bucket is None}
         for bucket in self.lengths.buckets:
             numbers = [number for number, each in enumerate(buckets) if each is bucket]
-            filled = [self._filled(samples[number], bucket) for number in numbers]
+            filled = [sized(samples[number], self.lengths.inputs, bucket.sizes) for number in numbers]
             if filled:
                 ran = self.executor(bucket).run_samples({name: np.stack([each[name] for each in filled]) for name in filled[0]})
-                found |= {number: self._cut(one, sizes[number]) for number, one in zip(numbers, ran, strict=True)}
+                found |= {number: sized(one, self.lengths.outputs, sizes[number]) for number, one in zip(numbers, ran, strict=True)}
         return [found[number] for number in range(len(samples))]
 
     def _bucket(self, sizes: Mapping[str, int]) -> Bucket | None:
@@ -149,16 +151,6 @@ class LengthExecutor:
         names = [entry.name for entry in self.manifest.outputs]
         ran = [run_session(self._whole(), each, names, self.place) for each in split_samples(entries, inputs)]
         return Outcome(join_samples(ran, names), {}, len(ran), 0, 0.0, Shares(host=perf_counter() - start))
-
-    def _filled(self, inputs: Inputs, bucket: Bucket) -> dict[str, Array]:
-        """Filled up with zeros to a length."""
-        axes = {name: {axis.axis: bucket.sizes[axis.name] for axis in self.lengths.inputs if axis.tensor == name} for name in inputs}
-        return {name: fitted(np.asarray(array), axes[name]) for name, array in inputs.items()}
-
-    def _cut(self, outputs: Inputs, sizes: Mapping[str, int]) -> dict[str, Array]:
-        """Without what stands for the filling."""
-        axes = {name: {axis.axis: sizes[axis.name] for axis in self.lengths.outputs if axis.tensor == name} for name in outputs}
-        return {name: fitted(array, axes[name]) if axes[name] else array for name, array in outputs.items()}
 
 
 def _open(entries: Sequence[Interface], axes: Sequence[LengthAxis]) -> tuple[Interface, ...]:

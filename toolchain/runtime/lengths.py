@@ -8,12 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import onnx
 
 from toolchain.graph.files import INLINE_BYTES
 from toolchain.graph.lengths import LengthAxis, text_of
-from toolchain.runtime.bundle import MANIFEST, SEVERAL, Member, check_members, data_name, digest, manifest_json, read_archive, write_archive
+from toolchain.runtime.bundle import (
+    MANIFEST,
+    SEVERAL,
+    Member,
+    bundle_of,
+    check_members,
+    data_name,
+    digest,
+    manifest_json,
+    read_archive,
+    write_archive,
+)
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, plan_faults
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
@@ -156,12 +168,20 @@ def lengths_text(joined: LengthBundle) -> str:
     return json.dumps(to_json(_File(SEVERAL, VERSION, sums, joined.lengths)), indent=1) + "\n"
 
 
-def read_lengths(path: Path, keys: Sequence[Path] = ()) -> "LengthBundle | None":
-    """None for a bundle of one length. keys: files of public keys, one of which has to have signed the file. Raises UserError as `read_bundle`."""
+def read_lengths(path: Path, keys: Sequence[Path] = ()) -> LengthBundle | None:
+    """As `read_any`; None for a bundle of one length."""
+    found = read_any(path, keys)
+    return found if isinstance(found, LengthBundle) else None
+
+
+def read_any(path: Path, keys: Sequence[Path] = ()) -> Bundle | LengthBundle:
+    """A bundle of one length or of several. keys: files of public keys, one of which has to have signed it. Raises UserError as `read_bundle`."""
     members, place = read_archive(path, keys), str(path)
     held = manifest_json(members.pop(MANIFEST, None), place)
-    if held.get("format") != SEVERAL:
-        return None
+    return _several(members, held, place) if held.get("format") == SEVERAL else bundle_of(members, held, place)
+
+
+def _several(members: Mapping[str, bytes], held: Mapping[str, Any], place: str) -> LengthBundle:
     if held.get("version") != VERSION:
         text = f"the bundle's version of several lengths is {str(held.get('version'))[:20]}, this program reads {VERSION}"
         raise fail("E1104", text, hint="build the model again", place=place)

@@ -69,22 +69,14 @@ def _tell(region: Region, options: Options) -> None:
 
 def form_of(region: Region) -> Hashable:
     """All that a schedule can follow from but names and values: shapes, kernels, attributes, and which operation reads of which."""
-    places = {name: number for number, name in enumerate(region.tensors)}
-    return (
-        tuple(region.tensors.values()),
-        tuple(places[name] for name in region.inputs),
-        tuple(places[name] for name in region.outputs),
-        tuple(_operation_form(bound, places) for bound in region.operations),
-        tuple((places[name], places[own.parent], own.channel, own.view) for name, own in region.slices.items()),
-    )
+    return region.wiring, tuple(map(_operation_form, region.operations))
 
 
-def _operation_form(bound: Bound, places: Mapping[str, int]) -> Hashable:
+def _operation_form(bound: Bound) -> Hashable:
     operation = bound.operation
     return (
         operation.kind.name,
         bound.kernel,
-        tuple((operand, places[name]) for operand, name in bound.tensors.items()),
         tuple((name, operation.numbers[name]) for name in operation.kind.loose_numbers if name in operation.numbers),
         tuple(sorted(operation.numbers)),
         tuple((name, array.shape, array.dtype.str) for name, array in operation.arrays.items()),

@@ -105,18 +105,7 @@ def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], b
 
 def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Hashable:
     """Equal for regions that differ in names and constants alone, which `divide` cuts in the same way."""
-    numbers: dict[str, int] = {}
-    operations: list[Hashable] = []
-    for bound in region.operations:
-        tensors = tuple((name, numbers.setdefault(tensor, len(numbers))) for name, tensor in bound.tensors.items())
-        operations.append((tile_key(bound_problem(machine, kernels, region, bound)), tensors))
-    slices = tuple(
-        (numbers.setdefault(name, len(numbers)), numbers.setdefault(own.parent, len(numbers)), own.channel, own.view)
-        for name, own in region.slices.items()
-    )
-    border = tuple(tuple(numbers.setdefault(name, len(numbers)) for name in names) for names in (region.inputs, region.outputs))
-    shapes = tuple((number, region.tensors.get(name)) for name, number in numbers.items())
-    return machine.name, tuple(operations), slices, border, shapes
+    return machine.name, region.wiring, tuple(tile_key(bound_problem(machine, kernels, region, bound)) for bound in region.operations)
 
 
 def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:

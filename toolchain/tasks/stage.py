@@ -97,13 +97,18 @@ class Job:
         """The sizes in which it is quantised, where they are others; or the sizes of all lengths."""
         if self.variables.lengths:
             return "".join(f"+{name}-{'-'.join(map(str, sizes))}" for name, sizes in self.variables.lengths)
-        there = () if self.like is None else [size for name, size in self.like.variables.dims if name in self.lengths]
+        there = () if self.like is None else self.like.sizes.values()
         return "-as-" * bool(there) + "-".join(map(str, there))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Of the dimensions that have several, which it is built in."""
+        return {name: size for name, size in self.variables.dims if name in self.lengths}
 
     @property
     def at(self) -> str:
         """Which of several lengths it is, `sequence 64`; empty for the only one."""
-        return ", ".join(f"{name} {size}" for name, size in self.variables.dims if name in self.lengths)
+        return ", ".join(f"{name} {size}" for name, size in self.sizes.items())
 
     @property
     def unguided(self) -> Path:

@@ -1,7 +1,7 @@
 """An offloaded region of a model as the machine side sees it: operations over tensors, which tensors are parts of others, and some of the
 operations as a region of their own."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -57,6 +57,18 @@ class Region:
             if not piece.view:
                 found.setdefault(piece.parent, []).append(name)
         return found
+
+    @cached_property
+    def wiring(self) -> Hashable:
+        """Equal for regions that differ in names and in operations' numbers and constants alone: shapes, and which operation reads of which."""
+        places = {name: number for number, name in enumerate(self.tensors)}
+        return (
+            tuple(self.tensors.values()),
+            tuple(places[name] for name in self.inputs),
+            tuple(places[name] for name in self.outputs),
+            tuple(tuple((operand, places[name]) for operand, name in bound.tensors.items()) for bound in self.operations),
+            tuple((places[name], places[own.parent], own.channel, own.view) for name, own in self.slices.items()),
+        )
 
     def viewed(self, name: str) -> str:
         """The tensor that one is read out of; itself where something makes it."""

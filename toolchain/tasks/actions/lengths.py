@@ -6,7 +6,6 @@ from pathlib import Path
 import onnx
 
 from toolchain.accuracy.padding import padding_refusal
-from toolchain.graph.lengths import text_of
 from toolchain.models.lengths import length_axes
 from toolchain.models.samples import calibration_samples, sample_files
 from toolchain.report.lengths import LengthCost, lengths_data, lengths_report
@@ -26,7 +25,7 @@ def join_lengths(step: Step, say: Say) -> Made:
     say("reading the bundles")
     files = [bundle_file(job) for job in jobs]
     bundles = [read_bundle(file) for file in files]
-    sizes = [{name: size for name, size in job.variables.dims if name in job.lengths} for job in jobs]
+    sizes = [job.sizes for job in jobs]
     model = model_of(jobs[-1])
     axes = length_axes(model, jobs[-1].lengths)
     say("the file in ONNX Runtime, with samples filled up")
@@ -47,7 +46,6 @@ def join_lengths(step: Step, say: Say) -> Made:
 def _costs(jobs: Sequence[Job], bundles: Sequence[Bundle], files: Sequence[Path]) -> list[LengthCost]:
     found: list[LengthCost] = []
     for job, bundle, file in zip(jobs, bundles, files, strict=True):
-        sizes = {name: size for name, size in job.variables.dims if name in job.lengths}
         times = modelled({machine.name: machine for machine in machines_of(job)}, bundle.manifest)
-        found.append(LengthCost(text_of(sizes), times.cycles, times.execute_ms, times.total_ms, file.stat().st_size))
+        found.append(LengthCost(job.at, times.cycles, times.execute_ms, times.total_ms, file.stat().st_size))
     return found
