@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.schedule import many_cores
 from tests.schedule.cells import EVERY, Op, cells, copies, memory, program
@@ -93,6 +94,44 @@ def test_without_a_compiler_they_are_the_same(ops: list[Op]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("toolchain.analysis.dependences.load_library", lambda *_: None)
         assert np.array_equal(dependences(made).needs, quick.needs)
+
+
+@st.composite
+def accesses(draw: st.DrawFn) -> Runs:
+    """Of one memory, by instruction: several runs of each, which may overlap."""
+    random, count = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.integers(1, 40))
+    start = random.integers(0, 12, count)
+    return Runs(
+        np.sort(random.integers(0, 16, count)), np.zeros(count, np.int64), random.random(count) < 0.4, start, start + random.integers(1, 9, count)
+    )
+
+
+@given(runs=accesses(), free=st.sets(st.integers(0, 2)))
+@settings(max_examples=200, deadline=None)
+def test_without_a_compiler_conflicts_are_the_same(runs: Runs, free: set[int]) -> None:
+    unit = np.arange(16) % 3
+    quick = find_conflicts([runs], unit, free)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("toolchain.analysis.dependences.load_library", lambda *_: None)
+        assert all(np.array_equal(one, other) for one, other in zip(find_conflicts([runs], unit, free), quick, strict=True))
+
+
+def test_conflicts_beyond_the_first_room_are_found() -> None:
+    """One write after many reads of its whole width, each by another instruction."""
+    count = 200
+    who, write = np.arange(count + 1), np.arange(count + 1) == count
+    runs = Runs(who, np.zeros_like(who), write, np.zeros_like(who), np.ones_like(who))
+    wide = Runs(
+        np.repeat(who, 20),
+        np.zeros(20 * len(who), np.int64),
+        np.repeat(write, 20),
+        np.tile(np.arange(20), len(who)),
+        np.tile(np.arange(20), len(who)) + 1,
+    )
+    for each in (runs, wide):
+        first, second = find_conflicts([each], np.zeros(count + 1, np.int64), {0})
+        assert first.tolist() == list(range(count))
+        assert set(second.tolist()) == {count}
 
 
 def test_what_stores_is_known() -> None:

@@ -90,16 +90,52 @@ def find_conflicts(accesses: Iterable[Runs], unit: Ints, units: Collection[int])
     own, count, found = np.isin(unit, list(units)), len(unit), [np.empty(0, np.int64)]
     for runs in accesses:
         if own[runs.instruction].any():
-            first, second = _met(runs)
-            found.append(np.unique((first * count + second)[own[first] & (first != second)]))
+            first, second = _conflicts(runs, own)
+            found.append(first * count + second)
     first, second = np.divmod(np.unique(np.concatenate(found)), max(count, 1))
     return first, second
 
 
-def _met(accesses: Runs) -> tuple[Ints, Ints]:
+def _conflicts(runs: Runs, own: Flags) -> tuple[Ints, Ints]:
+    """Pairs of one memory. own: bool [n], who may come first."""
+    places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
+    low, high = places[: len(runs)], places[len(runs) :]
+    library = load_library("dependences", (CHECKER / "dependences.c").read_text())
+    if library is not None:
+        return _conflicts_native(library, runs, (low, high), pieces, own)
+    first, second = _met(runs, low, high - low)
+    chosen = own[first] & (first != second)
+    return first[chosen], second[chosen]
+
+
+class _Conflicts(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("runs", "most")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("who", "low", "high", "write", "own", "writer", "readers", "stamp", "reader", "next", "first", "second")
+        ),
+        *((name, ctypes.c_int64) for name in ("found", "links")),
+    )
+
+
+def _conflicts_native(library: ctypes.CDLL, runs: Runs, bounds: tuple[Ints, Ints], pieces: int, own: Flags) -> tuple[Ints, Ints]:
+    given = [np.ascontiguousarray(part, np.int64) for part in (runs.instruction, *bounds)]
+    given += [np.ascontiguousarray(part, np.uint8) for part in (runs.write, own)]
+    links, most = int((bounds[1] - bounds[0])[~runs.write & own[runs.instruction]].sum()), 8 * len(runs)
+    while True:
+        marks = [np.full(size, -1, np.int32) for size in (pieces, pieces, len(own))]
+        pairs = [np.empty(most, np.int64) for _ in range(2)]
+        held = [*given, *marks, *(np.empty(links, np.int32) for _ in range(2)), *pairs]
+        task = _Conflicts(len(runs), most, *(part.ctypes.data for part in held))
+        library.conflicts(ctypes.byref(task))
+        if task.found <= most:
+            return pairs[0][: task.found], pairs[1][: task.found]
+        most = task.found
+
+
+def _met(accesses: Runs, low: Ints, size: Ints) -> tuple[Ints, Ints]:
     """By piece, each access after the last write before it, and the next write after each read; an instruction reads before it writes."""
-    places, _ = ranked(np.concatenate([accesses.start, accesses.stop]))
-    low, size = places[: len(accesses)], places[len(accesses) :] - places[: len(accesses)]
     run = np.repeat(np.arange(len(accesses)), size)
     piece = np.arange(len(run)) - np.repeat(np.cumsum(size) - size - low, size)
     order = np.lexsort((accesses.write[run], accesses.instruction[run], piece))

@@ -23,6 +23,7 @@ from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 from toolchain.schedule.compile_operation import emit_alone, pack_tensors
 from toolchain.schedule.kernels.problem import keep_on_chip, state_problem
+from toolchain.schedule.synchronisation.list_clock import Followers
 from toolchain.schedule.synchronisation.list_schedule import find_work, free_units, list_order
 from toolchain.schedule.synchronisation.plan import durations
 from toolchain.schedule.synchronisation.synchronise import synchronise
@@ -87,7 +88,7 @@ def test_work_that_a_unit_with_its_own_order_needs_goes_first() -> None:
     prints = footprints(made, memory(ON_CHIP), order, provenance)
     work = replace(find_work(made, prints.runs, provenance), free=frozenset({B}))
     assert list_order(work, durations(made, prints, provenance)).tolist()[:2] == [1, 0]
-    alike = replace(work, after=[[] for _ in work.after])
+    alike = replace(work, after=Followers(np.zeros_like(work.after.first), np.empty(0, np.int64)))
     assert list_order(alike, durations(made, prints, provenance)).tolist() == order.tolist()
 
 

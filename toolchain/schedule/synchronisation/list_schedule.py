@@ -7,10 +7,7 @@ that is ready: that which a unit that keeps its order needs first, or else the f
 Hazards are found in the program's order, and another order is as good if every instruction stays behind all that it conflicts with.
 """
 
-import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 
 import numpy as np
 
@@ -19,6 +16,7 @@ from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_tokens import sync_tokens
+from toolchain.schedule.synchronisation.list_clock import Followers, Work, followers_of, run_clock, urgency
 from toolchain.schedule.synchronisation.plan import Durations, Plan, ending_kind, plan_times
 from toolchain.spec.model import Machine
 
@@ -50,25 +48,12 @@ def put_in_issue_order(plan: Plan, known: Durations) -> None:
     plan.reorder(sorted(range(len(start)), key=lambda index: (plan.kind[index] == last, start[index], index)))
 
 
-@dataclass(frozen=True)
-class Work:
-    """A program's instructions as list scheduling takes them. free: units whose work may change its order. bundles: instructions that stay together.
-    owner: int64 [n], the bundle of each instruction. unit: of each bundle. after: by bundle, those that must follow it; sorted."""
-
-    program: Program
-    free: frozenset[int]
-    bundles: Sequence[Sequence[int]]
-    owner: Ints
-    unit: Sequence[int]
-    after: Sequence[Sequence[int]]
-
-
 def find_work(program: Program, runs: Runs, provenance: Provenance) -> Work:
     """runs: the footprints of the program in its own order, which has no tokens and one stream."""
     free = free_units(program, runs, provenance)
     bundles = _bundles(program, provenance, free) if free else [[index] for index in range(len(program))]
     owner = _owner(bundles, len(program))
-    unit: list[int] = program.unit[[bundle[0] for bundle in bundles]].tolist()
+    unit = program.unit[[bundle[0] for bundle in bundles]]
     pairs = _pairs(program, runs, provenance, free) if free else (np.empty(0, np.int64),) * 2
     return Work(program, free, bundles, owner, unit, _followers(owner, len(bundles), *pairs))
 
@@ -80,22 +65,11 @@ def list_order(work: Work, taken: Durations, turns: Needs | None = None) -> Ints
     if not work.free:
         return np.arange(count, dtype=np.int64)
     if turns is not None:
-        own, more = _followers(work.owner, len(work.bundles), *_named(turns)), work.after
-        work = replace(work, after=[sorted({*a, *b}) for a, b in zip(own, more, strict=True)])
-    given, moved = (_Clock(work, taken, rank) for rank in (None, _urgency(work)))
-    if not given.runs() or not moved.runs() or moved.end >= given.end:
+        work = work.behind(_followers(work.owner, len(work.bundles), *_named(turns)))
+    given, moved = (run_clock(work, taken, rank) for rank in (None, urgency(work)))
+    if given is None or moved is None or moved.end >= given.end:
         return np.arange(count, dtype=np.int64)
-    start = np.array(moved.start, np.int64)[work.owner]
-    return np.lexsort((np.arange(count), start, work.program.kind == ending_kind(work.program.machine)))
-
-
-def _urgency(work: Work) -> list[int]:
-    """By bundle, the first bundle of a unit that keeps its order which needs it, through others or not; those that none needs come last."""
-    found = [len(work.bundles)] * len(work.bundles)
-    for number in sorted(range(len(found)), key=lambda number: -work.bundles[number][-1]):
-        ordered = work.unit[number] not in work.free
-        found[number] = number if ordered else min((found[other] for other in work.after[number]), default=len(found))
-    return found
+    return np.lexsort((np.arange(count), moved.start[work.owner], work.program.kind == ending_kind(work.program.machine)))
 
 
 def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozenset[int]:
@@ -174,91 +148,7 @@ def _named(needs: Needs) -> tuple[Ints, Ints]:
     return needs[who, column].astype(np.int64), who
 
 
-def _followers(owner: Ints, count: int, before: Ints, after: Ints) -> list[list[int]]:
-    """By bundle, the bundles of all that come after its instructions."""
+def _followers(owner: Ints, count: int, before: Ints, after: Ints) -> Followers:
+    """The bundles of all that come after the instructions of each."""
     one, other = owner[before], owner[after]
-    first, second = np.divmod(np.unique((one * count + other)[one != other]), max(count, 1))
-    bounds: list[int] = np.searchsorted(first, np.arange(count + 1)).tolist()
-    every: list[int] = second.tolist()
-    return [every[a:b] for a, b in itertools.pairwise(bounds)]
-
-
-@dataclass
-class _Queue:
-    """A unit. members: its bundles in the program's order. at: the cycle in which it is free. done: how many of the first are scheduled, where it
-    keeps their order. ready: (cycle, rank, bundle) of those that need nothing more; open: (rank, bundle) of those that are ready by then."""
-
-    members: list[int] = field(default_factory=list[int])
-    at: int = 0
-    done: int = 0
-    ready: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
-    open: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-
-
-class _Clock:
-    """Runs all units, each at its own time. rank: by bundle, which goes first in a unit whose order is free; None: all units keep their order.
-    start: the cycle in which each bundle starts."""
-
-    def __init__(self, work: Work, taken: Durations, rank: Sequence[int] | None) -> None:
-        self.unit, self.after, self.rank = work.unit, work.after, rank
-        self.free = frozenset[int]() if rank is None else work.free
-        self.queues = [_Queue() for _ in work.program.machine.units]
-        self.held = [sum(taken.held[index] for index in bundle) for bundle in work.bundles]
-        self.latency = [max(taken.latency[index] for index in bundle) for bundle in work.bundles]
-        count = len(work.bundles)
-        self.start, self.since, self.missing = [-1] * count, [0] * count, [0] * count
-        for number, unit in enumerate(self.unit):
-            self.queues[unit].members.append(number)
-            for other in self.after[number]:
-                self.missing[other] += 1
-        for number, missing in enumerate(self.missing):
-            if not missing:
-                self._offer(number)
-
-    @property
-    def end(self) -> int:
-        """When the last result is there, in cycles."""
-        return max((start + held + latency for start, held, latency in zip(self.start, self.held, self.latency, strict=True)), default=0)
-
-    def runs(self) -> bool:
-        """Whether everything gets its turn: always the unit that can start first. Bundles may wait for each other where a unit that keeps its order
-        works between their instructions."""
-        for _ in self.start:
-            ready = [found for unit in range(len(self.queues)) if (found := self._next(unit))]
-            if not ready:
-                return False
-            self._begin(*min(ready))
-        return True
-
-    def _offer(self, number: int) -> None:
-        if self.rank is not None and self.unit[number] in self.free:
-            heappush(self.queues[self.unit[number]].ready, (self.since[number], self.rank[number], number))
-
-    def _next(self, unit: int) -> tuple[int, int, int] | None:
-        """When this unit starts which of its bundles: of those that are ready by then, the one that goes first."""
-        queue = self.queues[unit]
-        if unit not in self.free:
-            number = queue.members[queue.done] if queue.done < len(queue.members) else -1
-            return (max(queue.at, self.since[number]), unit, number) if number >= 0 and not self.missing[number] else None
-        while queue.ready and queue.ready[0][0] <= queue.at:
-            heappush(queue.open, heappop(queue.ready)[1:])
-        if queue.open:
-            return queue.at, unit, queue.open[0][1]
-        return (queue.ready[0][0], unit, queue.ready[0][2]) if queue.ready else None
-
-    def _begin(self, at: int, unit: int, number: int) -> None:
-        queue = self.queues[unit]
-        if unit not in self.free:
-            queue.done += 1
-        elif queue.open:
-            heappop(queue.open)
-        else:
-            heappop(queue.ready)
-        self.start[number] = at
-        queue.at = at + self.held[number]
-        shown = queue.at + self.latency[number]
-        for other in self.after[number]:
-            self.since[other] = max(self.since[other], shown)
-            self.missing[other] -= 1
-            if not self.missing[other]:
-                self._offer(other)
+    return followers_of(one[one != other], other[one != other], count)

@@ -21,7 +21,8 @@ from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
 from toolchain.isa.sync_tokens import Moves, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.events import Events, find_events
-from toolchain.schedule.synchronisation.list_schedule import Work, find_work, is_free, is_limited, is_reordered, list_order, put_in_issue_order
+from toolchain.schedule.synchronisation.list_clock import Work
+from toolchain.schedule.synchronisation.list_schedule import find_work, is_free, is_limited, is_reordered, list_order, put_in_issue_order
 from toolchain.schedule.synchronisation.plan import ADDED, Durations, Plan, durations, ending_kind
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
