@@ -9,14 +9,18 @@ import pytest
 
 from tests.operations.made import load_machine
 from tests.schedule.search.made_graphs import inception, space_on
-from toolchain.schedule.compile_region import search_schedule
+from toolchain.schedule.compile_operation import compile_operation
+from toolchain.schedule.compile_region import compile_region, search_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.schedule.search.cover import optimal_cover
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.schedule.search.policies import OWN, Move, kernels_moved, levels, neighbours_swapped, policy_named, sets_together
 from toolchain.spec.errors import UserError
+from toolchain.spec.evaluate import fold
+from toolchain.spec.expr import parse_expr
 from toolchain.spec.search_policies import POLICIES, check_policy
 
 VTA = load_machine("vta")
@@ -87,6 +91,34 @@ def test_kernels_that_make_the_host_work_longer_are_left() -> None:
     assert "strips" not in names
     drafts, _ = driven(kernels_moved(own, None), [1])
     assert {kernel for draft in drafts for _, kernel in draft.kernels} == names
+
+
+def streamed_or_copied(own: Region) -> tuple[Space, Space]:
+    """Two kernels for convolutions on dpuv3, and the copying one alone. The streaming one is as quick for each convolution or quicker, so the graph
+    names it; only the copying one, whose tiles are smaller, can leave tensors on chip."""
+    machine = load_machine("dpuv3")
+    known = load_kernels(machine)
+    plain, others = known["conv2d"], {name: kernel for name, kernel in known.items() if kernel.computes != "conv2d"}
+    streaming = replace(plain, name="streaming", places=tuple(replace(place, whole=None) for place in plain.places))
+    copying = replace(plain, name="copying", where=(*plain.where, fold(parse_expr("oc <= 1", lambda _line, _column: plain.span))))
+    named = tuple(replace(bound, kernel="streaming" if bound.operation.kind.name == "conv2d" else "") for bound in own.operations)
+    both = Space(machine, {"streaming": streaming, "copying": copying, **others}, replace(own, operations=named), Options())
+    return both, Space(machine, {"copying": copying, **others}, own, Options())
+
+
+@pytest.mark.parametrize(("chain", "effort"), [(True, Options().effort), (False, 4)])
+def test_a_kernel_that_is_slower_alone_is_found_where_the_whole_is_quicker(chain: bool, effort: int) -> None:
+    block = inception(4)
+    own = replace(block, operations=block.operations[2:4], inputs=("x",), outputs=("b",)) if chain else block
+    both, alone = streamed_or_copied(own)
+    for bound in own.operations:
+        if bound.operation.kind.name == "conv2d":
+            slow, quick = (compile_operation(both.machine, both.kernels[name], bound.operation, timed=1).cycles for name in ("copying", "streaming"))
+            assert quick <= slow
+    found, _ = search_schedule(both.machine, both.kernels, both.region, Options(effort=effort))
+    reached = compile_region(both.machine, both.kernels, both.region, Options(), found).cycles
+    assert reached == compile_region(alone.machine, alone.kernels, alone.region, Options(effort=effort)).cycles
+    assert reached < 0.8 * compile_region(both.machine, both.kernels, both.region, Options(effort=1)).cycles
 
 
 def test_the_names_are_those_of_the_functions() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,11 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.schedule.compile_operation import compile_operation, emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel
 from toolchain.schedule.kernels.pools import Pool
-from toolchain.schedule.kernels.problem import state_problem
+from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.tile_table import even_sizes
-from toolchain.schedule.tiling.tiles import rank_tilings
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_text
 from toolchain.timing.simulate import time_program
 
 MACHINE = load_machine("vta")
@@ -84,3 +86,31 @@ def test_tiles_are_larger_where_an_instruction_costs_its_unit_cycles(limit: str)
 def test_sizes_cut_an_extent_as_evenly_as_any_number_of_tiles() -> None:
     assert all(even_sizes(extent) == sorted({-(-extent // k) for k in range(1, extent + 1)}) for extent in range(1, 400))
     assert len(even_sizes(10**6)) < 2000
+
+
+def cycles_of(problem: Problem, tiling: Tiling) -> float:
+    compiled = emit_alone(problem, tiling, pack_tensors(problem))
+    checked = prepare_program(compiled.program, compiled.state())
+    return time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens).cycles
+
+
+@pytest.mark.parametrize(
+    ("shape", "weights", "spread"),
+    [((1, 64, 14, 14), (256, 1, 1), 1.3), ((1, 32, 56, 56), (128, 1, 1), 1.3), ((1, 32, 28, 28), (32, 5, 5), 1.05)],
+)
+def test_the_first_tile_is_close_to_the_quickest_where_loads_and_stores_share_a_port(
+    shape: tuple[int, int, int, int], weights: tuple[int, int, int], spread: float
+) -> None:
+    """Against the exact times of tilings from the best estimate to the worst: few large tiles, many small ones. spread: of the slowest over the
+    quickest, at least."""
+    text = (Path(__file__).resolve().parents[3] / "targets" / "vta.yaml").read_text()
+    shared = text.replace("{write_port: writes(dram)}", "{read_port: writes(dram)}")
+    assert shared != text
+    wide = {"LOG_BLOCK": "5"}  # products are quick, so the port decides
+    kernel = load_kernel(load_machine("vta", overrides=wide), "conv2d")
+    operation = convolution(shape, weights, pads=(weights[1] // 2,) * 4)
+    problem = state_problem(load_text(shared, "shared.yaml", overrides=wide), kernel, operation)
+    every = rank_tilings(problem, 2, 10_000)
+    times = [cycles_of(problem, tiling) for tiling in every[:: max(len(every) // 16, 1)]]
+    assert times[0] <= 1.03 * min(times)
+    assert max(times) > spread * min(times)
