@@ -1,5 +1,6 @@
 """`tilewright operation`: lists, shows and checks. `tilewright model check`: models of layers, ONNX files with open dimensions, and faults."""
 
+import shutil
 from pathlib import Path
 
 import onnx
@@ -9,7 +10,9 @@ from onnx import TensorProto, helper
 from toolchain.cli import main
 from toolchain.operations.library import builtin_kinds
 from toolchain.report.manual import operation_list
+from toolchain.spec.load import list_targets
 
+TARGETS = Path(__file__).resolve().parents[2] / "targets"
 RIPPLE = str(Path(__file__).resolve().parents[1] / "data" / "machines" / "ripple.yaml")
 
 
@@ -18,6 +21,31 @@ def test_descriptions_are_asked_for_only_where_the_check_is_strict(capsys: pytes
     assert main(["target", "check", RIPPLE, "--strict"]) == 1
     assert "E0147 field 'opcode' of " in capsys.readouterr().err
     assert main(["target", "check", "vta", "--strict"]) == 0
+
+
+@pytest.mark.parametrize("name", list_targets())
+def test_shipped_machines_are_checked_and_described(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "check", name, "--strict"]) == 0
+    assert f"{name}: " in capsys.readouterr().out
+
+
+def test_functions_for_operators_are_no_kernels_of_operations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["target", "check", "clib32"]) == 0
+    assert "53 kernels, 0 templates: no errors" in capsys.readouterr().out
+    assert main(["operation", "list", "--machine", "clib32"]) == 1
+    assert (
+        "E1001 machine 'clib32' has kernels for ONNX's operators, and none for operations; `tilewright kernel check clib32`"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_mistake_in_such_a_function_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(TARGETS / "clib32.yaml", tmp_path)
+    shutil.copytree(TARGETS / "clib32", tmp_path / "clib32")
+    kernels = tmp_path / "clib32" / "kernels.yaml"
+    kernels.write_text(kernels.read_text().replace("  Conv: {", "  Konv: {"))
+    assert main(["target", "check", str(tmp_path / "clib32.yaml")]) == 1
+    assert "kernels.yaml:62:3: E0107 ONNX has no operator 'Konv'" in capsys.readouterr().err
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +110,7 @@ def test_a_model_without_errors_is_a_line(tmp_path: Path, capsys: pytest.Capture
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     assert main(["model", "check", str(path), "--dim", "n:2"]) == 0
     assert main(["model", "check", "mobilenet_v2"]) == 0
-    assert capsys.readouterr().out == "net: 1 nodes, x 2x3: no errors\nmobilenet_v2: 153 nodes, image 1x3x224x224: no errors\n"
+    assert capsys.readouterr().out == "net: 1 node, x 2x3: no errors\nmobilenet_v2: 153 nodes, image 1x3x224x224: no errors\n"
 
 
 def test_errors_of_the_file_and_of_the_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

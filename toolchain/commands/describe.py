@@ -14,9 +14,10 @@ from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
 
 if TYPE_CHECKING:
-    from toolchain.operations.library import Kinds
-if TYPE_CHECKING:
     from toolchain.models.model import Model
+    from toolchain.operations.library import Kinds
+    from toolchain.schedule.backend import Conventions
+    from toolchain.schedule.kernels.operator_calls import OperatorCall
 
 
 def list_machines(_: argparse.Namespace) -> int:
@@ -52,15 +53,33 @@ def check_target(arguments: argparse.Namespace) -> None:
     machine = machine_of(arguments)  # before the compiler is imported, so that a file with errors is answered at once
     if arguments.strict:
         require_descriptions(machine)
-    from toolchain.schedule.backend import check_conventions
     from toolchain.spec.fingerprint import fingerprint
 
-    found = check_conventions(machine)
+    found = _conventions(machine)
     print(f"{machine.name}: {len(machine.instructions)} instructions, {len(machine.memories)} memories, {len(machine.units)} units: no errors")
     if found.kernels:
         print(f"{found.kernels} kernels, {found.templates} templates: no errors")
     print(f"architecture fingerprint: {fingerprint(machine)}")
     print(f"assumptions: {len(machine.assumptions)} (tilewright target show {arguments.machine} --assumptions)")
+
+
+def _conventions(machine: Machine) -> "Conventions":
+    """Raises UserError with everything that is found in the machine's kernels, templates and passes."""
+    from toolchain.schedule.backend import Backend, Conventions, check_conventions
+
+    if not machine.calls_operators:
+        return check_conventions(machine)
+    from toolchain.passes.pipeline import pipeline_of
+    from toolchain.schedule.kernels.operator_calls import load_operator_calls
+    from toolchain.spec.yaml_nodes import Findings
+
+    findings = Findings()
+    calls = findings.attempt(dict[str, "OperatorCall"](), lambda: load_operator_calls(machine))
+    if pipeline := machine.pipeline:
+        findings.attempt(None, lambda: pipeline_of(pipeline))
+    findings.settle()
+    Backend(machine, {}).device()
+    return Conventions(len(calls), 0)
 
 
 def diff_targets(arguments: argparse.Namespace) -> None:
@@ -100,11 +119,14 @@ def _kinds(machine: Machine | None) -> "Kinds":
 
 
 def list_operations(arguments: argparse.Namespace) -> None:
-    """One line an operation."""
+    """One line an operation. Raises UserError E1001 for a machine without kernels of operations."""
     from toolchain.report.manual import operation_list
     from toolchain.schedule.kernels.kernel_file import load_kernels
 
     machine = _machine_if_named(arguments)
+    if machine and machine.calls_operators:
+        hint = f"`tilewright kernel check {machine.name}` lists them"
+        raise fail("E1001", f"machine '{machine.name}' has kernels for ONNX's operators, and none for operations", hint=hint)
     made = None if machine is None else frozenset(kernel.computes for kernel in load_kernels(machine).values())
     print("\n".join(operation_list(_kinds(machine), made)))
 
@@ -176,6 +198,7 @@ def check_model(arguments: argparse.Namespace) -> None:
     """Says that there are no errors, how many nodes, and the inputs. Raises UserError E0001, E08xx for the file, E09xx for its graph."""
     from toolchain.graph.nodes import shape_text
     from toolchain.models.load import load_model
+    from toolchain.report.tables import counted
     from toolchain.tasks.variables import read_variables
 
     dims = dict(read_variables({"dim": ",".join(arguments.dim)} if arguments.dim else {}).dims)
@@ -183,7 +206,7 @@ def check_model(arguments: argparse.Namespace) -> None:
         model = load_model(arguments.model, dims)
         nodes = _nodes(model)
     inputs = ", ".join(f"{name} {shape_text(shape)}" for name, shape in model.shapes.items())
-    print(f"{model.name}: {nodes} nodes, {inputs}: no errors")
+    print(f"{model.name}: {counted(nodes, 'node')}, {inputs}: no errors")
 
 
 def _nodes(model: "Model") -> int:
