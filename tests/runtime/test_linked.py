@@ -162,6 +162,9 @@ def test_errors_are_codes_with_a_text(tmp_path: Path, capfd: pytest.CaptureFixtu
     other = "not the bundle that this library was made of"
     assert texts == [other, other, other, "the bundle's constants are damaged"]
     assert _text(library, name, library[f"{name}_run"](None, ctypes.c_size_t(0), None, None)) == "an argument is NULL"
+    model.value = 1
+    assert _text(library, name, library[f"{name}_open"](ctypes.byref(model), None, ctypes.c_size_t(0))) == "an argument is NULL"
+    assert model.value is None
     assert _text(library, name, 99) == "no code of this library"
     assert capfd.readouterr() == ("", "")
 
