@@ -107,6 +107,22 @@ def test_a_figure_that_got_worse_is_exit_code_1(capsys: pytest.CaptureFixture[st
     assert "conv1" in printed.out
 
 
+def test_a_multiple_is_told_in_whole_per_cent(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(folder / "c" / "report", machine_ms=0.25)
+    assert main(["compare", "a", "c", "--fail-above", "1 %"]) == 1
+    assert capsys.readouterr().err == "E0008 'machine' is 4,900 % worse in B than in A; allowed are 1 %\n"
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_path_that_is_not_there_is_no_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "a", "build/none"]) == 1
+    assert capsys.readouterr().err == (
+        "E0001 there is no 'build/none'; give a build's folder, a report, a bundle, a schedule, or a machine's name or file\n"
+    )
+    vta = str(ROOT / "targets" / "vta.yaml")
+    assert main(["compare", vta, f"{vta}:ultra96"]) == 0
+
+
 def test_of_report_and_summary_the_newer_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for age, path in ((50, report(folder / "b" / "summary", "summary.json", cycles=700.0)), (10, folder / "b" / "report" / "report.json")):
         os.utime(path, ns=(10**18 - age, 10**18 - age))

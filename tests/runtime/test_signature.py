@@ -79,6 +79,9 @@ def test_commands_ask_for_it_too(signed: Path, tmp_path: Path, capsys: pytest.Ca
     for words in (["export", "onnx"], ["export", "c"], ["export", "elf"], ["export", "provider"], ["cosim", "write"]):
         assert main([*words, str(signed), "-o", str(tmp_path / "out")]) == 1
         assert "E1129 the bundle is not signed" in capsys.readouterr().err
+    for words in (["compare", str(signed)], ["bundle", "show"], ["bundle", "disasm"]):
+        assert main([*words, str(signed)]) == 1
+        assert "E1129 the bundle is not signed" in capsys.readouterr().err
 
 
 def test_without_the_variable_no_bundle_needs_one(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,9 @@ def _side(path: Path, text: str) -> "Side":
         from toolchain.report.comparison.sides import schedule_side
 
         return schedule_side(path, text)
+    if "/" in text and not path.exists() and not Path(text.partition(":")[0]).exists():  # a configuration may follow a machine's path
+        hint = "give a build's folder, a report, a bundle, a schedule, or a machine's name or file"
+        raise fail("E0001", f"there is no '{text[:200]}'", hint=hint)
     return _machine(str(path) if is_committed(text) else text, text)
 
 

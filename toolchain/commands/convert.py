@@ -133,6 +133,7 @@ def export_bundle(arguments: argparse.Namespace) -> None:
 
 def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
+    from toolchain.report.tables import counted
     from toolchain.runtime.bundle import read_bundle
     from toolchain.runtime.provider import ep_context_model
     from toolchain.runtime.signature import trusted_keys
@@ -143,7 +144,8 @@ def export_onnx(arguments: argparse.Namespace) -> None:
     model = ep_context_model(bundle, context, str(path))
     write_atomic(output, model.SerializeToString(deterministic=True))
     regions = sum(node.op_type == "EPContext" for node in model.graph.node)
-    print(f"{output}: {len(model.graph.node)} nodes, {regions} of them compiled; {'the bundle is inside' if arguments.embed else f'reads {context}'}")
+    held = "the bundle is inside" if arguments.embed else f"reads {context}"
+    print(f"{output}: {counted(len(model.graph.node), 'node')}, {regions} of them compiled; {held}")
 
 
 def export_provider(arguments: argparse.Namespace) -> None:

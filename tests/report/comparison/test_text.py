@@ -68,6 +68,7 @@ def test_the_page_stands_alone_and_escapes_names() -> None:
     assert "http" not in page
     assert '<td class="n worse">+50.0 %</td>' in page
     assert 'title="B: 150 cycles"' in page
+    assert '<td class="key">params.SIZE</td>' in page  # long values beside it must not squeeze it
 
 
 def test_colours_follow_the_better_direction() -> None:

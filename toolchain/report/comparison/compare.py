@@ -80,7 +80,7 @@ def _worse(first: Figure, other: Figure, percent: float) -> str:
     if change is None:
         return "worse" if (other.value > first.value) != (first.better == MORE) else ""
     loss = -change if first.better == MORE else change
-    return f"{loss:.3g} % worse" if loss > percent else ""
+    return f"{loss:,.0f} % worse" if loss > max(percent, 100) else f"{loss:.3g} % worse" if loss > percent else ""
 
 
 def comparison_data(found: Comparison) -> dict[str, Tree]:

@@ -9,6 +9,7 @@ from typing import cast
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.runtime.bundle import bundle_machine, read_bundle
 from toolchain.runtime.contents import Bundle, Manifest, Target, description_name
+from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import modelled
 from toolchain.schedule.form.files import read_schedule, read_schedules
 from toolchain.schedule.form.schedule import Group, Schedule, ScheduledOperation
@@ -198,8 +199,8 @@ def machine_side(machine: Machine, name: str) -> Side:
 
 
 def bundle_side(path: Path, name: str) -> Side:
-    """Regions stand for their operations, which a bundle does not name. Raises UserError E0001, E11xx."""
-    bundle = read_bundle(path)
+    """Regions stand for their operations, which a bundle does not name. Raises UserError E0001, E11xx, for the user's keys."""
+    bundle = read_bundle(path, trusted_keys())
     manifest = bundle.manifest
     described = [bundle.members.get(description_name(number)) for number in range(len(manifest.targets))]
     machines = {target.name: _known(target, str(path), text) for target, text in zip(manifest.targets, described, strict=True)}
