@@ -40,6 +40,8 @@ def test_options_go_before_the_file(folder: Path, capsys: pytest.CaptureFixture[
         (["vta", "--vary", "LOG_BLOCK=4", "--objective", "tme"], "E1501 there is no objective 'tme'"),
         (["vta", "--vary", "LOG_BLOCK=4", "--budget", "0"], "E0002 --budget is 0, it must be from 1 on"),
         (["vta", "--vary", "LOG_BLOCK=4", "--workers", "0"], "E0002 --workers is 0, it must be from 1 on"),
+        (["vta", "--vary", "LOG_BLOCK=4", "--vary", "LOG_BLOCK=3"], "E1501 'LOG_BLOCK' is varied twice"),
+        (["vta", "--vary", "LOG_BLOCK=4", "--models", "digits,digit"], "E0001 unknown model 'digit'; did you mean 'digits'?"),
         (["none.yaml", "--vary", "A=1"], "E0001 there is no machine file 'none.yaml'"),
     ],
 )

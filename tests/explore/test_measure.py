@@ -54,6 +54,17 @@ def test_a_refusal_of_the_system_is_none_of_the_point(tmp_path: Path) -> None:
         measure(replace(STUDY, axes=STUDY.axes[:1]), ("4",), tmp_path / "file")
 
 
+def test_a_point_without_a_figure_that_is_asked_for_is_refused(tmp_path: Path) -> None:
+    """A machine on which nothing runs would be the quickest of all."""
+    study = Study("graphengine", ("digits",), (Axis("place", ("pays", "all")),), ("ms", "total_ms"), verify="no")
+    idle, busy = (measure(study, (place,), tmp_path) for place in ("pays", "all"))
+    assert idle.refused == "'ms' is not known: nothing of a model runs on the machine"
+    assert set(idle.figures) == {"total_ms", "accuracy"}
+    assert not busy.refused
+    assert busy.figures["ms"] > 0
+    assert not measure(replace(study, objectives=("total_ms",)), ("pays",), tmp_path).refused
+
+
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One point is built once."""

@@ -76,6 +76,23 @@ def test_points_have_parameters_on_hover_and_a_link_to_their_report() -> None:
     assert not re.search(r"https?://|<script src|<link", page)
 
 
+def test_of_three_objectives_the_picture_has_the_first_two() -> None:
+    page = study_page(Result(replace(STUDY, objectives=("ms", "area", "bytes")), found()), Path("/w/s"), Path("/w"))
+    assert 'aria-label="points by area, mm2 and ms"' in page
+
+
+def test_points_of_other_processes_are_counted() -> None:
+    some = dict(list(found().items())[:4])
+    assert [Result(replace(STUDY, budget=budget), some).left for budget in (200, 5, 4, 3)] == [2, 1, 0, 0]
+    assert Result(replace(STUDY, search="bayes"), some).left == 0
+
+
+def test_a_change_that_rounds_to_nothing_is_no_reason() -> None:
+    base, point = found()[("2", "8")], ("4", "16")
+    near = replace(base, figures={**base.figures, "ms": base.figures["ms"] * 0.9999, "area": base.figures["area"] / 2})
+    assert list(reasons_for(Result(STUDY, {**found(), point: near}), point))[1:] == ["area 10 mm2 to 5 mm2 (-50.0 %)"]
+
+
 def test_a_study_without_any_result_is_a_page_too() -> None:
     page = study_page(Result(STUDY, {}), Path("/w/s"), Path("/w"))
     assert "<svg" not in page

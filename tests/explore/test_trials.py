@@ -11,7 +11,7 @@ import pytest
 
 from tests.explore.studies import STUDY, found, outcome
 from toolchain.explore.study import Point, Study
-from toolchain.explore.trials import OWNER, open_trials, quiet
+from toolchain.explore.trials import JOURNAL, OWNER, open_trials, quiet
 from toolchain.spec.errors import UserError
 
 pytest.importorskip("optuna")
@@ -121,6 +121,29 @@ def test_a_folder_of_another_study_is_refused(tmp_path: Path) -> None:
         open_trials(replace(STUDY, seed=9), tmp_path)
     with pytest.raises(UserError, match="E1502"):
         open_trials(replace(STUDY, objectives=("ms",)), tmp_path)
+
+
+@pytest.mark.parametrize("search", ["grid", "bayes"])
+@pytest.mark.parametrize("cut", [1, 9, 40])
+def test_a_line_that_was_cut_off_is_no_mistake(search: str, cut: int, tmp_path: Path) -> None:
+    study = replace(STUDY, search=search)
+    measure_all(study, tmp_path, most=3)
+    journal = tmp_path / JOURNAL
+    journal.write_bytes(journal.read_bytes()[:-cut])
+    measure_all(study, tmp_path)
+    assert dict(open_trials(study, tmp_path).finished()) == found()
+
+
+def test_a_damaged_line_is_told_with_its_number(tmp_path: Path) -> None:
+    measure_all(STUDY, tmp_path)
+    journal = tmp_path / JOURNAL
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:4], lines[4][:9] + lines[5], *lines[6:]]))
+    with pytest.raises(UserError, match=r"study.journal: E1502 line 5 of the study's journal is damaged; delete that line"):
+        open_trials(STUDY, tmp_path)
+    journal.write_bytes(b"".join(lines[:4]))
+    measure_all(STUDY, tmp_path)
+    assert dict(open_trials(STUDY, tmp_path).finished()) == found()
 
 
 def test_without_optuna_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

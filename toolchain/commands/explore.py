@@ -20,10 +20,11 @@ PAGE, SHEET, DATA = "front.html", "points.csv", "points.json"
 
 
 def explore(arguments: argparse.Namespace) -> None:
-    """Measures, then prints the front. Raises UserError E0001, E01xx, E0002, E1501, E1502, E1503."""
+    """Measures, then prints the front. Raises UserError E0001, E01xx, E0002, E08xx, E1501, E1502, E1503."""
     from toolchain.commands.machine import sign
     from toolchain.explore.results import Result, better_text, result_text
     from toolchain.explore.session import explore as measure_all
+    from toolchain.report.tables import counted
     from toolchain.tasks.machines import folder_name
     from toolchain.tasks.plan import ROOT
 
@@ -38,6 +39,8 @@ def explore(arguments: argparse.Namespace) -> None:
     print(result_text(result, sys.stdout.isatty(), shutil.get_terminal_size().columns), end="")
     if result.beaten:
         print(better_text(result))
+    if result.left:
+        print(f"{counted(result.left, 'point')} left, which other processes measure; the same command has all of them")
     print(f"page {folder / PAGE}, all points {folder / SHEET}, {folder / DATA}")
 
 
@@ -46,27 +49,32 @@ def _plain(text: str) -> None:
 
 
 def study_of(arguments: argparse.Namespace) -> "Study":
-    """From a file or from options; options go before the file. Raises UserError E0001, E01xx, E0002, E1501."""
+    """From a file or from options; options go before the file. Raises UserError E0001, E01xx, E0002, E08xx, E1501."""
     from toolchain.explore.front import shipped
     from toolchain.explore.read import axis_of, check_study, read_study
     from toolchain.explore.study import Study
+    from toolchain.models.load import load_model
     from toolchain.spec.render import parameters
 
     if arguments.workers < 1:
         raise fail("E0002", f"--workers is {arguments.workers}, it must be from 1 on")
     path = Path(arguments.study)
     study = read_study(path) if _is_study(path) else Study(arguments.study, (), ())
-    axes = {axis.name: axis for axis in study.axes} | {axis.name: axis for axis in map(axis_of, arguments.vary)}
+    own = tuple(map(axis_of, arguments.vary))
+    axes = (*(axis for axis in study.axes if axis.name not in {each.name for each in own}), *own)
     given = {name: _words(text) for name, text in (("models", arguments.models), ("objectives", arguments.objective)) if text}
     numbers = {name: value for name in ("search", "budget", "seed") if (value := getattr(arguments, name)) is not None}
     if arguments.budget is not None and arguments.budget < 1:
         raise fail("E0002", f"--budget is {arguments.budget}, it must be from 1 on")
-    study = replace(study, axes=tuple(axes.values()), **given, **numbers, verify="no" if arguments.no_verify else arguments.verify or study.verify)
+    study = replace(study, axes=axes, **given, **numbers, verify="no" if arguments.no_verify else arguments.verify or study.verify)
     machines = {given: _machine(given, study) for given in dict.fromkeys((study.machine, *study.machines))}
     check_study(study, [machines[given] for given in study.machines])
     machine = machines[study.machine]
     start = shipped(study, parameters(machine), machine.config)
-    return replace(study, models=study.models or machine.models, start=start)
+    study = replace(study, models=study.models or machine.models, start=start)
+    for model in study.models:
+        load_model(model)  # one that is not there would be a refusal of every point
+    return study
 
 
 def _machine(given: str, study: "Study") -> "Machine":

@@ -47,12 +47,20 @@ def measure(study: Study, point: Point, root: Path) -> Outcome:
                 claims.hold(job)
                 _build(job, steps, study.verify)
             found = _outcome(plan.jobs, root)
+        refused = next((_unknown(name, study) for name in study.objectives if name not in found.figures), "")
     except UserError as error:
         first = error.diagnostics[0]
         if first.code in SYSTEM:
             raise
         return Outcome(refused=one_line(f"{first.code} {first.message}"), seconds=_spent() - start)
-    return Outcome(found.figures, "", found.limits, found.reports, _spent() - start)
+    return Outcome(found.figures, refused, found.limits, found.reports, _spent() - start)
+
+
+def _unknown(objective: str, study: Study) -> str:
+    """Why a point without this figure is refused."""
+    if objective == "accuracy":
+        return f"'accuracy' is not known: {', '.join(study.models)} has neither right answers nor a task"
+    return f"'{objective}' is not known: nothing of a model runs on the machine"
 
 
 def _spent() -> float:
@@ -125,12 +133,14 @@ def _figures(job: Job) -> dict[str, float]:
     report, (machine,) = read_report(summary_file(job).with_suffix(".json")), machines_of(job)
     images = report.images
     moved = sum(room.read + room.written for room in report.memories if not room.on_chip)
-    found = {"ms": report.machine_ms / images, "total_ms": report.total_ms / images, "cycles": report.cycles / images, "bytes": moved / images}
+    found = {"total_ms": report.total_ms / images}
+    if report.regions:  # a machine that does nothing is not the quickest of all
+        found |= {"ms": report.machine_ms / images, "cycles": report.cycles / images, "bytes": moved / images}
     if (right := _accuracy(job)) is not None:
         found["accuracy"] = right
     if machine.costs and machine.costs.area_um2:
         found["area"] = machine.costs.area_mm2
-    if machine.costs and machine.costs.energy_pj:
+    if machine.costs and machine.costs.energy_pj and report.regions:
         counts = {"macs": float(report.macs_on_machine * images), "cycles": report.cycles}
         counts |= {f"{memory.name}.{way}": 0.0 for memory in machine.memories for way in ("read", "written")}
         counts |= {f"{room.memory}.{way}": float(getattr(room, way)) for room in report.memories for way in ("read", "written")}

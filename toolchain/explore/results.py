@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toolchain.explore.front import Measured, Step, front, measured, steps
 from toolchain.explore.measure import Outcome
 from toolchain.explore.session import figure_text
-from toolchain.explore.study import OBJECTIVES, Point, Study, point_text
+from toolchain.explore.study import OBJECTIVES, QUEUED, Point, Study, point_text
 from toolchain.report.html import html_environment
 from toolchain.report.tables import counted, table_text
 from toolchain.spec.errors import one_line
@@ -42,6 +42,12 @@ class Result:
     @property
     def steps(self) -> list[Step]:
         return list(steps(self.study, self.found))
+
+    @property
+    def left(self) -> int:
+        """Points of a search that knows them all which are not measured, as another process has them."""
+        study = self.study
+        return max(min(study.budget, study.size) - len(self.found), 0) if study.search in QUEUED else 0
 
     @property
     def refusals(self) -> dict[str, int]:
@@ -143,9 +149,10 @@ def reasons_for(result: Result, point: Point) -> Iterator[str]:
     changed = [f"{axis.name} {a} to {b}" for axis, a, b in zip(study.axes, study.start, point, strict=True) if a != b]
     yield f"{point_text(study, point)}: {', '.join(changed)}"
     for name in OBJECTIVES:
-        if base.figures.get(name) and name in other.figures and base.figures[name] != other.figures[name]:
-            change = 100 * (other.figures[name] / base.figures[name] - 1)
-            yield f"{name} {figure_text(name, base.figures[name])} to {figure_text(name, other.figures[name])} ({change:+.1f} %)"
+        if base.figures.get(name) and name in other.figures:
+            change = f"{100 * (other.figures[name] / base.figures[name] - 1):+.1f}"
+            if float(change):
+                yield f"{name} {figure_text(name, base.figures[name])} to {figure_text(name, other.figures[name])} ({change} %)"
     if base.limits != other.limits:
         yield f"limited by {', '.join(other.limits)}, no longer by {', '.join(base.limits)}"
 
@@ -169,7 +176,7 @@ class Dot:
 def study_page(result: Result, folder: Path, root: Path) -> str:
     """folder: where the page goes. root: of the builds that it links to. Ends in one line feed."""
     names = result.study.objectives
-    across, up = names[-1], names[0]
+    up, across = names[0], names[min(1, len(names) - 1)]
     dots = list(_dots(result, up, across, os.path.relpath(root, folder)))
     line = " ".join(f"{dot.x:.1f},{dot.y:.1f}" for dot in sorted(dots, key=lambda dot: dot.x) if "front" in dot.kind)
     return html_environment().get_template("explore.html.j2").render(
@@ -182,7 +189,7 @@ def study_page(result: Result, folder: Path, root: Path) -> str:
 
 def _axis_name(name: str) -> str:
     unit = OBJECTIVES[name].unit
-    return f"{name}, {unit}" if unit else name
+    return f"{name}, {unit}" if unit not in ("", name) else name
 
 
 def _span(result: Result, name: str) -> tuple[float, float]:

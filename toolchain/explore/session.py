@@ -1,5 +1,6 @@
 """Measures the points of a study until its budget is spent, here or on Dask's workers, and says how far it is."""
 
+import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,7 +47,11 @@ def workers(study: Study, root: Path, count: int, scheduler: str) -> Generator[W
     distributed = _library()
     with import_module("dask").config.set(QUIET):
         try:
-            cluster = None if scheduler else distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            cluster = (
+                None
+                if scheduler
+                else distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR)
+            )
             client = distributed.Client(scheduler or cluster, timeout="20s")
         except (OSError, TimeoutError, ValueError) as error:
             text = f"the scheduler '{scheduler[:80]}' does not answer: {type(error).__name__}"

@@ -1,5 +1,6 @@
 """A study's trials in Optuna's journal, a file: what was measured stays, and several processes may take points from it."""
 
+import json
 import os
 import socket
 import warnings
@@ -151,7 +152,7 @@ class Trials:
 
 
 def open_trials(study: Study, folder: Path) -> Trials:
-    """Makes the study, or goes on with it. Raises UserError E1502 for a folder with another study, E1503 without Optuna."""
+    """Makes the study, or goes on with it. Raises UserError E1502 for a folder with another study or a damaged one, E1503 without Optuna."""
     import filelock
 
     optuna = _library()
@@ -161,6 +162,7 @@ def open_trials(study: Study, folder: Path) -> Trials:
         from optuna.storages import JournalStorage
         from optuna.storages.journal import JournalFileBackend
 
+        _mend(folder)
         try:
             storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL), lock_obj=cast("Any", JournalLock(folder / JOURNAL_LOCK))))
             ways = ["maximize" if OBJECTIVES[name].more else "minimize" for name in study.objectives]
@@ -170,6 +172,30 @@ def open_trials(study: Study, folder: Path) -> Trials:
         trials = Trials(study, held, storage)
         _begin(trials, str(folder))
         return trials
+
+
+def _mend(folder: Path) -> None:
+    """Cuts off the line that a process was writing when it died, or when the disk was full: the next one would be written behind it.
+
+    Raises UserError E1502 where another line is damaged.
+    """
+    path, lock = folder / JOURNAL, JournalLock(folder / JOURNAL_LOCK)
+    if not path.exists():
+        return
+    lock.acquire()
+    try:
+        data = path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if whole != data:
+            os.truncate(path, len(whole))
+    finally:
+        lock.release()
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            json.loads(line)
+        except ValueError:
+            hint = "delete that line and those behind it, or give another folder with -o"
+            raise fail("E1502", f"line {number} of the study's journal is damaged", hint=hint, place=str(path)) from None
 
 
 def _library() -> Any:
