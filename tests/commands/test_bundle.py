@@ -93,8 +93,15 @@ def test_a_machine_that_is_not_here_is_named(bundle: Path, capsys: pytest.Captur
     (own,) = held.manifest.targets
     renamed = tuple(replace(region, target="own") for region in held.manifest.regions)
     write_bundle(bundle, replace(held, manifest=replace(held.manifest, targets=(replace(own, name="own"),), regions=renamed)))
-    assert main(["bundle", "show", str(bundle)]) == 1
-    assert "small.bundle: E0001 the bundle was made for own, which is not among the machines here; put own.yaml" in capsys.readouterr().err
+    told = "the bundle was made for own, which is not among the machines here; put own.yaml"
+    assert main(["bundle", "show", str(bundle)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "small on own"
+    assert f"  takes      {held.manifest.inputs[0].name} float32 [1, 3, 8, 8]" in lines
+    assert lines[-1].startswith(f"  time       not known: {told}")
+    for words in (["show", "--operations"], ["disasm"]):
+        assert main(["bundle", *words, str(bundle)]) == 1
+        assert f"small.bundle: E0001 {told}" in capsys.readouterr().err
     assert main(["info", str(bundle)]) == 1
     assert "a bundle from elsewhere: tilewright bundle show small.bundle" in capsys.readouterr().err
 

@@ -25,6 +25,8 @@ READING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "broken": ("check", {"machine": "broken.yaml"}),
     "both": ("check", {"machine": "vta", "model": "digits"}),
     "outside": ("check", {"machine": "../secret.yaml"}),
+    "twice": ("explain", NETWORK | {"variables": {"target": "vta"}}),
+    "alone": ("compare", {"sides": ["vta"]}),
     "compared": ("compare", {"sides": ["clib", "clib32"]}),
     "built": ("build", NETWORK),
 }
@@ -76,9 +78,10 @@ def test_what_only_reads_answers_and_writes_nothing(session: tuple[list[str], di
 
 def test_mistakes_are_errors_of_the_tool_with_their_whole_text(session: tuple[list[str], dict[str, CallToolResult]]) -> None:
     answers = session[1]
-    assert all(answers[name].is_error for name in ("broken", "both", "outside", "built"))
+    assert all(answers[name].is_error for name in ("broken", "both", "outside", "built", "twice", "alone"))
     assert "broken.yaml:3:1: E0108 unknown key 'bogus'\nbogus: 1\n^\n" in _text(answers["broken"])
     assert _text(answers["both"]) == "E0002 check takes a machine, a machine and a program, or a model"
+    assert _text(answers["twice"]) == "E0002 'target' is no further variable; the arguments machine and model say it"
     refused = "E0010 '../secret.yaml' is outside the folder that is served; give a name, or a path below that folder"
     assert _text(answers["outside"]) == refused
     assert _text(answers["built"]) == "E0010 this server does not build; start it with --allow-build"
@@ -103,9 +106,9 @@ def test_stages_are_written_into_the_folder_only_where_that_is_allowed(allowed: 
 
     monkeypatch.setattr(mcp_tools, "run_command", run)
     tools = Tools(Confined(root.resolve()), scratch, allowed, 1)
-    assert _text(asyncio.run(tools.explain(Context(), "own.yaml", "digits", {"place": "all"}))) == "told"
+    assert _text(asyncio.run(tools.explain(Context(), "own.yaml", "digits", {"place": "all", "streams": 1}))) == "told"
     machine = "own.yaml" if allowed else f"{root}/own.yaml"
-    assert runs == [(["explain", f"target={machine}", "model=digits", "place=all"], root if allowed else scratch)]
+    assert runs == [(["explain", f"target={machine}", "model=digits", "place=all", "streams=1"], root if allowed else scratch)]
     (root / "build").symlink_to(tmp_path)
     answer = asyncio.run(tools.report(Context(), "own.yaml", "digits"))
     assert answer.is_error == allowed

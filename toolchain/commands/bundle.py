@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import sign
-from toolchain.spec.errors import fail, one_line
+from toolchain.spec.errors import UserError, fail, one_line
 from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:
-    from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram
+    from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram, Target
     from toolchain.spec.arrays import Array
     from toolchain.spec.model import Machine
 
@@ -24,9 +24,9 @@ FIRST = 4
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Prints its manifest, and its times by the machine's declared costs. Raises UserError E0001, E11xx for the bundle."""
+    """Prints its manifest, and its times by the costs of the machine, where that is known. Raises UserError E0001, E11xx for the bundle."""
     from toolchain.commands.lengths import show_lengths
-    from toolchain.runtime.bundle import MANIFEST, bundle_machines, digest, manifest_text
+    from toolchain.runtime.bundle import MANIFEST, digest, manifest_text
     from toolchain.runtime.lengths import LengthBundle, read_any
     from toolchain.runtime.signature import trusted_keys
 
@@ -34,10 +34,12 @@ def show(arguments: argparse.Namespace) -> None:
     if isinstance(bundle, LengthBundle):
         show_lengths(bundle, arguments)
         return
-    machines = bundle_machines(bundle.manifest.targets, arguments.bundle, arguments.machine, bundle.members)
-    print(f"{one_line(bundle.manifest.model)} on {' + '.join(machine.label for machine in machines.values())}")
+    machines, missing = _machines(bundle, arguments)
+    print(f"{one_line(bundle.manifest.model)} on {' + '.join(map(_label, bundle.manifest.targets))}")
     for name, text in _facts(bundle, machines, arguments.bundle, bool(trusted_keys())):
         print(f"  {name:{LINE}} {text}")
+    if missing:
+        print(f"  {'time':{LINE}} {missing}")
     if arguments.operations:
         from toolchain.report.bundle_programs import bundle_operations
 
@@ -50,6 +52,23 @@ def show(arguments: argparse.Namespace) -> None:
             print(f"  {digest(data)}  {name}")
 
 
+def _machines(bundle: "Bundle", arguments: argparse.Namespace) -> "tuple[Mapping[str, Machine], str]":
+    """The machines by name, and why there are none: only times and operations need them. Raises as `bundle_machines`."""
+    from toolchain.runtime.bundle import bundle_machines
+
+    try:
+        return bundle_machines(bundle.manifest.targets, arguments.bundle, arguments.machine, bundle.members), ""
+    except UserError as error:
+        first = error.diagnostics[0]
+        if arguments.machine or arguments.operations or first.code != "E0001":
+            raise
+        return {}, f"not known: {first.message}; {first.hint}"
+
+
+def _label(target: "Target") -> str:
+    return one_line(f"{target.name}{target.config and f':{target.config}'}")
+
+
 def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, signed: bool) -> Iterator[tuple[str, str]]:
     from toolchain.report.tables import counted, scaled
     from toolchain.runtime.contents import RegionProgram, step_of
@@ -58,8 +77,8 @@ def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, sign
     manifest = bundle.manifest
     yield "made by", f"tilewright {manifest.toolchain}"
     for target in manifest.targets:
-        yield "for", f"{target.name}{f':{target.config}' if target.config else ''}, architecture {target.fingerprint}"
-        if machines[target.name].path.startswith(f"{place}/"):
+        yield "for", f"{_label(target)}, architecture {target.fingerprint}"
+        if target.name in machines and machines[target.name].path.startswith(f"{place}/"):
             yield "described", f"{target.name} by the bundle itself"
     for word, entries in (("takes", manifest.inputs), ("gives", manifest.outputs)):
         yield from ((word, f"{one_line(entry.name)} {entry.dtype} {_shape(entry)}") for entry in entries)
@@ -68,10 +87,11 @@ def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, sign
             yield "step", _region_text(run)
         else:
             yield "step", f"host: {counted(sum(work.nodes for work in run.work.values()), 'node')}"
-    times = modelled(machines, manifest)
-    parts = {"machine": times.execute_ms, "host": times.host_ms, "transfer": times.transfer_ms, "launch": times.launch_ms}
-    told = ", ".join(f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None)
-    yield "time", f"{times.total_ms:.3f} ms for {counted(times.samples, 'sample')} by the machine's costs: {told}"
+    if machines:
+        times = modelled(machines, manifest)
+        parts = {"machine": times.execute_ms, "host": times.host_ms, "transfer": times.transfer_ms, "launch": times.launch_ms}
+        told = ", ".join(f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None)
+        yield "time", f"{times.total_ms:.3f} ms for {counted(times.samples, 'sample')} by the machine's costs: {told}"
     yield "members", f"{len(bundle.members)}, {scaled(sum(map(len, bundle.members.values())), 'B')}"
     if signed:
         yield "signed", "by a key that is trusted here"

@@ -21,8 +21,12 @@ ABOUT = (
 )
 Words = Annotated[str, Field(description="a machine: its name, NAME:CONFIG, or the path of its file")]
 Network = Annotated[str, Field(description="a network: its name, or the path of its .onnx or .yaml file")]
-Sides = Annotated[list[str], Field(description="two to eight of one kind: machines, or builds (build/MACHINE/MODEL), reports, bundles, schedules")]
-Further = Annotated[dict[str, str] | None, Field(description='further variables, such as {"place": "all", "params": "NAME:VALUE"}')]
+Sides = Annotated[
+    list[str],
+    Field(min_length=2, max_length=8, description="two to eight of one kind: machines, or builds (build/MACHINE/MODEL), reports, bundles, schedules"),
+]
+Variables = Mapping[str, str | int]
+Further = Annotated[dict[str, str | int] | None, Field(description='further variables, such as {"place": "all", "params": "NAME:VALUE"}')]
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,13 @@ class Tools:
         except UserError as error:
             return _failed(str(error))
 
-    async def _task(self, context: Context, task: str, machine: str, model: str, further: Mapping[str, str] | None) -> CallToolResult:
+    async def _task(self, context: Context, task: str, machine: str, model: str, further: Variables | None) -> CallToolResult:
         """Below the served folder where it may be written into, else in the server's own."""
         try:
-            given = {"target": machine, "model": model, **(further or {})}
+            named = {"target": machine, "model": model}
+            if twice := sorted({*named} & {*(further or {})}):
+                raise fail("E0002", f"'{twice[0]}' is no further variable", hint="the arguments machine and model say it")
+            given = named | {name: str(value) for name, value in (further or {}).items()}
             words = self.confined.variables(given)
             if not self.allow_build:
                 words = [f"{name}={value}" for name, value in self.confined.absolute(given).items()]

@@ -40,6 +40,16 @@ def test_all_parts_name_their_operations(build: tuple[Built, Summary, list[Studi
     assert 'data-operation="/gate"' in text
 
 
+@pytest.mark.parametrize("programs", [True, False])
+def test_each_link_leads_to_a_part_of_the_page(programs: bool, build: tuple[Built, Summary, list[StudioRegion]]) -> None:
+    """A machine that runs C or graphs has neither a schedule nor a timeline."""
+    built, summary, regions = build
+    text = studio_page(built, summary, regions if programs else [], NOISE)
+    links = re.findall(r'href="#([^"]*)"', text)
+    assert ("time" in links) == programs
+    assert not [link for link in links if text.count(f'id="{link}"') != 1]
+
+
 def test_names_stay_text(build: tuple[Built, Summary, list[StudioRegion]]) -> None:
     built, summary, regions = build
     nodes = tuple(replace(node, reason=HOSTILE, operation=HOSTILE) for node in summary.placement.nodes)
