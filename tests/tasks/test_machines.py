@@ -31,7 +31,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mine.yaml", "a/vta.yaml", "b/vta.yaml", "toy.yaml"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text.replace("name: vta\n", "name: toy\n") if name == "toy.yaml" else text)
-    for name in ("net.onnx", "a/net.onnx", "b/net.onnx"):
+    for name in ("net.onnx", "a/net.onnx", "b/net.onnx", "resnet18.onnx", "a/resnet18.onnx"):
         Path(name).touch()
 
 
@@ -53,6 +53,10 @@ def job(**more: str) -> Job:
         ({"model": "./net.onnx"}, "vta/net"),
         ({"model": "a/net.onnx", "dim": "n:2"}, "vta/net@a+n-2"),
         ({"model": "b/net.onnx"}, "vta/net@b"),
+        ({"model": "resnet18"}, "vta/resnet18"),
+        ({"model": "resnet18.onnx"}, "vta/resnet18@resnet18.onnx"),
+        ({"model": "./resnet18.onnx", "place": "all"}, "vta/resnet18@resnet18.onnx@place-all"),
+        ({"model": "a/resnet18.onnx"}, "vta/resnet18@a"),
         ({"place": "all"}, "vta/digits@place-all"),
         ({"calibration": "data/seen.npz"}, "vta/digits@calibration-data~seen"),
         ({"schedule": "mine.yaml"}, "vta/digits@schedule-mine"),

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from toolchain.models.files import list_models
 from toolchain.spec.fingerprint import words_of
 from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
@@ -88,9 +89,15 @@ class Job:
     @property
     def label(self) -> str:
         """The model's name for folders, with the sizes of its open dimensions; different for each file."""
-        where = "" if self.path.is_relative_to(self.root) else path_name(Path(self.given).parent)
+        where = "" if self.path.is_relative_to(self.root) else path_name(Path(self.given).parent) or self._copy
         sizes = "".join(f"+{name}-{size}" for name, size in self.variables.dims)
         return folder_name(self.model + (where and f"@{where}") + sizes + self._likeness)
+
+    @cached_property
+    def _copy(self) -> str:
+        """The name of a file here that is not the model which commands find by that name."""
+        known = list_models().get(self.model)
+        return "" if known is None or known.resolve() == self.path.resolve() else self.path.name
 
     @property
     def _likeness(self) -> str:
