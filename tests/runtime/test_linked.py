@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+import toolchain
 from bench.in_process import Compiled
 from tests import float_networks
 from tests.c_networks import compiled, pictures, plain
@@ -116,6 +117,34 @@ def test_two_models_in_one_python_process(tmp_path: Path) -> None:
     assert [each.tobytes() for each in made] == [run["y"].tobytes(), run["y2"].tobytes()]
     for library, name, model in found.values():
         library[f"{name}_close"](model)
+
+
+SOFT = """
+model: {name: soft, summary: a convolution and a softmax, sources: [made up]}
+inputs: {x: [1, 3, 8, 8]}
+layers: [{conv: {out: 8, kernel: 3, pad: half, act: relu}}, flatten, {dense: {out: 10}}, {softmax: {name: share}}]
+"""
+
+
+@needs_compiler
+def test_operators_of_the_host_are_functions_of_a_second_library(tmp_path: Path) -> None:
+    (tmp_path / "soft.yaml").write_text(SOFT)
+    for machines, code in ((["clib"], 1), (["clib", "clib32"], 0)):
+        built = toolchain.compile(tmp_path / "soft.yaml", machines, place="all", folder=tmp_path / "built")
+        assert main(["export", "c", "--library", str(built.bundle), "-o", str(tmp_path / "c")]) == code
+    samples, y, model, data = (
+        np.random.default_rng(3).normal(size=(3, 3, 8, 8)),
+        np.zeros((3, 10), np.float32),
+        ctypes.c_void_p(),
+        built.bundle.read_bytes(),
+    )
+    x, library = samples.astype(np.float32), _shared(tmp_path, "soft")
+    assert library.soft_open(ctypes.byref(model), data, ctypes.c_size_t(len(data))) == 0
+    assert library.soft_run(model, ctypes.c_size_t(3), *(each.ctypes.data_as(ctypes.c_void_p) for each in (x, y))) == 0
+    library.soft_close(model)
+    (wanted,) = toolchain.load(built.bundle, native=True).run({"x": x}).values()
+    assert y.tobytes() == wanted.tobytes()
+    assert np.allclose(y.sum(axis=1), 1)
 
 
 @needs_compiler
