@@ -76,6 +76,7 @@ def cases() -> dict[str, bytes]:
         "missing stream": packed({k: v for k, v in held.items() if k != "stream1.bin"}),
         "extra stream": packed({**held, "stream2.bin": b""}),
         "path": packed({**held, "../stream0.bin": b""}),
+        "a bundle": packed({MANIFEST: b"{}", "data-00.bin": b"", "region0.two": GOOD}),
         "compressed": packed(held, zipfile.ZIP_DEFLATED),
         "bomb": packed({**held, "stream0.bin": bytes(10 << 20)}, zipfile.ZIP_DEFLATED),
         "twice": twice(),

@@ -154,7 +154,8 @@ def reasons_for(result: Result, point: Point) -> Iterator[str]:
             if float(change):
                 yield f"{name} {figure_text(name, base.figures[name])} to {figure_text(name, other.figures[name])} ({change} %)"
     if base.limits != other.limits:
-        yield f"limited by {', '.join(other.limits)}, no longer by {', '.join(base.limits)}"
+        now, before = (", ".join(dict.fromkeys(each.limits)) for each in (other, base))
+        yield f"limited by {now}, no longer by {before}"
 
 
 def better_text(result: Result) -> str:

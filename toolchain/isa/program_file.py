@@ -32,6 +32,8 @@ MAX_MANIFEST = 1 << 20
 MOST_DIFFERENCES = 3
 T = TypeVar("T")
 _NAME = re.compile(r"manifest\.json\Z|stream(0|[1-9][0-9]{0,5})\.bin\Z")
+_BUNDLED = re.compile(r"region[0-9]{1,9}\.\w+\Z")
+"""A member that bundles alone have."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -126,6 +128,9 @@ def read_container(machine: Machine, data: bytes, place: str = "") -> list[bytes
 def _check_members(reader: _Reader, size: int) -> None:
     entries = reader.archive.infolist()
     often = Counter(e.filename for e in entries)
+    if any(_BUNDLED.match(name) for name in often):
+        hint = "`tilewright bundle disasm` prints the assembly of one; a build leaves REGION.asm beside its bundle"
+        raise reader.fail("E0321", "this is a bundle, of a whole model, and no program", hint)
     for entry in entries:
         name = entry.filename
         if not _NAME.match(name) or often[name] > 1:
