@@ -93,6 +93,14 @@ def test_a_change_that_rounds_to_nothing_is_no_reason() -> None:
     assert list(reasons_for(Result(STUDY, {**found(), point: near}), point))[1:] == ["area 10 mm2 to 5 mm2 (-50.0 %)"]
 
 
+def test_a_machine_that_leaves_work_to_the_host_is_told_as_such() -> None:
+    points = found()
+    for point, total in ((("2", "8"), 1.0), (("2", "16"), 1.5), (("4", "8"), 0.9)):
+        points[point] = replace(points[point], figures={**points[point].figures, "total_ms": total})
+    told = "the host has more to do, and with its part it takes longer: ask for total_ms"
+    assert [told in reasons_for(Result(STUDY, points), point) for point in (("2", "16"), ("4", "8"))] == [True, False]
+
+
 def test_a_study_without_any_result_is_a_page_too() -> None:
     page = study_page(Result(STUDY, {}), Path("/w/s"), Path("/w"))
     assert "<svg" not in page
