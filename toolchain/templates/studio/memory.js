@@ -10,7 +10,7 @@ function startMaps(region, timeline, chooseOperation) {
     columns.furthest = columns.stop.slice();  // of all up to one: rises, so that the first in view is found by halving
     for (let at = 1; at < columns.furthest.length; at++) columns.furthest[at] = Math.max(columns.furthest[at], columns.furthest[at - 1]);
     const high = columns.high.reduce((most, value) => Math.max(most, value), 1), title = element("p", "", place), canvas = element("canvas", "", place);
-    title.textContent = `${map.name}: ${columns.begin.length} rectangles, addresses 0 to ${high.toLocaleString("en-US")} of ${map.capacity.toLocaleString("en-US")} bytes`;
+    title.textContent = `${map.name}: ${columns.begin.length} rectangle${columns.begin.length === 1 ? "" : "s"}, addresses 0 to ${high.toLocaleString("en-US")} of ${map.capacity.toLocaleString("en-US")} bytes`;
     canvas.addEventListener("pointermove", (event) => tell(event));
     canvas.addEventListener("click", (event) => { const at = under(event); if (at >= 0 && columns.operation[at] >= 0) chooseOperation(columns.operation[at]); });
     return { columns, high, canvas, pixels: new Pixels(canvas), seen: true };
