@@ -195,7 +195,7 @@ def _calibrated(variables: Variables, calibration: "Given | Path", root: Path) -
         return replace(variables, calibration=str(Path(calibration).absolute()))
     from toolchain.models.load import load_model
 
-    inputs = load_model(variables.models[0], dict(variables.dims)).inputs
+    inputs = load_model(variables.models[0], dict(variables.dims)).given
     return replace(variables, calibration=str(samples_file(calibration, list(inputs), root)))
 
 

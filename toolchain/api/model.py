@@ -21,6 +21,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, Outcome, open_bundle
 from toolchain.runtime.length_executor import LengthExecutor, load_any
 from toolchain.runtime.pictures import prepare_picture
+from toolchain.runtime.step_session import StepSession, open_steps
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.typed_json import Tree
@@ -85,6 +86,15 @@ class Loaded:
     def timed(self, inputs: Mapping[str, object]) -> Outcome:
         """As `run`, with cycles of the machine and seconds that it took here."""
         return self.executor.run({name: self._array(name, value) for name, value in inputs.items()})
+
+    def steps(self) -> StepSession:
+        """A new sequence of steps of a model with states, which the runtime keeps between them; any number of sequences may go on beside each other.
+
+        Raises UserError E1133 for a model without states.
+        """
+        if isinstance(self.executor, LengthExecutor):
+            raise fail("E1133", "a bundle of several lengths has no states, so it has no steps")
+        return open_steps(self.executor)
 
     def prepare(self, picture: ArrayLike, name: str = "", *, resize: bool = False) -> Array:
         """A picture as one sample of an input, the only one where no name is given: put in order and normalised as the bundle says.

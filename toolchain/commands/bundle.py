@@ -4,7 +4,7 @@ import argparse
 import io
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ from toolchain.spec.errors import UserError, fail, one_line
 from toolchain.spec.files import write_atomic
 
 if TYPE_CHECKING:
-    from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram, Target
+    from toolchain.runtime.contents import Bundle, Interface, RegionProgram, Target
+    from toolchain.runtime.executor import Executor, Outcome
     from toolchain.spec.arrays import Array
     from toolchain.spec.model import Machine
 
@@ -70,6 +71,8 @@ def _label(target: "Target") -> str:
 
 
 def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, signed: bool) -> Iterator[tuple[str, str]]:
+    from toolchain.report.summary import state_traffic
+    from toolchain.report.summary_text import states_text
     from toolchain.report.tables import counted, scaled
     from toolchain.runtime.contents import RegionProgram, step_of
     from toolchain.runtime.timing import modelled
@@ -92,6 +95,9 @@ def _facts(bundle: "Bundle", machines: "Mapping[str, Machine]", place: str, sign
         parts = {"machine": times.execute_ms, "host": times.host_ms, "transfer": times.transfer_ms, "launch": times.launch_ms}
         told = ", ".join(f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None)
         yield "time", f"{times.total_ms:.3f} ms for {counted(times.samples, 'sample')} by the machine's costs: {told}"
+    if machines and (traffic := state_traffic(machines, manifest)):
+        yield "states", states_text(traffic)
+        yield "a step", f"{traffic.step.total_ms:.3f} ms by the machine's costs, with states where they are"
     yield "members", f"{len(bundle.members)}, {scaled(sum(map(len, bundle.members.values())), 'B')}"
     if signed:
         yield "signed", "by a key that is trusted here"
@@ -107,7 +113,8 @@ def _shape(entry: "Interface") -> str:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs samples of a file and prints the results, or writes them; with --expected also how close they are to those of a file.
+    """Runs samples of a file, or steps of a model with states, and prints the results, or writes them; with --expected also how close they are to
+    those of a file.
 
     Raises UserError E0001, E0808 for the files, E11xx for the bundle and inputs, E1113 for C without --native, E07xx where the device fails."""
     import numpy as np
@@ -119,10 +126,16 @@ def run(arguments: argparse.Namespace) -> None:
         executor = load_any(Path(arguments.bundle), arguments.machine, native=arguments.native)
     path = Path(arguments.input)
     with sign("running"):
-        outcome = executor.run(length_inputs(path, executor) if isinstance(executor, LengthExecutor) else _inputs(path, executor.manifest))
+        if isinstance(executor, LengthExecutor):
+            outcome = executor.run(length_inputs(path, executor))
+        elif executor.manifest.states:
+            outcome = _stepped(path, executor)
+        else:
+            outcome = executor.run(_inputs(path, executor.manifest.inputs))
     for name, array in outcome.outputs.items():
         print(f"{one_line(name)}: {array.dtype} {list(array.shape)}, begins with {np.asarray(array).ravel()[:FIRST].tolist()}")
-    print(f"{outcome.samples} samples in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
+    what = "steps" if executor.manifest.states else "samples"
+    print(f"{outcome.samples} {what} in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
     if arguments.expected:
         from toolchain.report.expected import expected_lines
 
@@ -133,14 +146,22 @@ def run(arguments: argparse.Namespace) -> None:
         write_atomic(Path(arguments.output), out.getvalue())
 
 
-def _inputs(path: Path, manifest: "Manifest") -> "dict[str, Array]":
+def _stepped(path: Path, executor: "Executor") -> "Outcome":
+    """One sequence: the samples of a file are its steps, states are the runtime's."""
+    from toolchain.runtime.step_session import joined_steps, open_steps
+
+    session = open_steps(executor)
+    return joined_steps(session.run(_inputs(path, session.inputs)))
+
+
+def _inputs(path: Path, inputs: "Sequence[Interface]") -> "dict[str, Array]":
     """All samples of an .npz file, whose arrays have the inputs' names, one behind the other."""
-    for entry in manifest.inputs:
+    for entry in inputs:
         if entry.shape is None or min(entry.shape, default=1) < 1:
             raise fail("E1108", f"the input '{entry.name}' has no size of its own, so no file holds samples of it")
     from toolchain.commands.lengths import recorded_inputs
 
-    return recorded_inputs(path, {entry.name: (entry.shape or (), entry.dtype) for entry in manifest.inputs})
+    return recorded_inputs(path, {entry.name: (entry.shape or (), entry.dtype) for entry in inputs})
 
 
 def disassemble(arguments: argparse.Namespace) -> None:

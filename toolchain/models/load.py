@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolchain.graph.preparation import Preparation, channels_last
 from toolchain.models.expand import expand
 from toolchain.models.files import find_model, list_models, named_file, present_file
-from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Pictures, Recorded, Seeded, Stored, Task, Test
+from toolchain.models.model import KINDS, LOSS, Input, Layered, Light, Model, Pictures, Recorded, Seeded, State, Stored, Task, Test
 from toolchain.models.operators import Shape
 from toolchain.spec.errors import Source, fail
 from toolchain.spec.files import MODEL_SCHEMA, read_limited
@@ -44,6 +44,8 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
     about = root.value["model"]
     gops = about.get("gops")
     origin, inputs = _origin(root, path, dims or {})
+    states = _states(root, path, inputs)
+    given = {name: entry for name, entry in inputs.items() if name not in {state.input for state in states}}
     return Model(
         about.text("name"),
         path,
@@ -53,7 +55,7 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         origin,
         inputs,
         int(root.value["seed"].value) if root.get("seed") else 0,
-        _calibration(root.get("calibration"), path, inputs),
+        _calibration(root.get("calibration"), path, given),
         _test(root.get("test"), path, inputs),
         tuple(str(node.value) for node in root.entries("host")),
         {name: node.value for name, node in root.members("quantisation")},
@@ -63,7 +65,18 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
         {name: tuple(str(node.value) for node in patterns.children()) for name, patterns in root.members("targets")},
         float(allowed.value["loss"].value) if (allowed := root.get("accuracy")) else LOSS,
         root.text("beyond") or "error",
+        states,
     )
+
+
+def _states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:
+    if root.get("state") is None:
+        if (samples := root.get("calibration")) and (steps := samples.get("steps")):
+            raise fail("E0816", "'steps' are of sequences, and this model has no 'state'", steps.span)
+        return ()
+    from toolchain.models.states import read_states
+
+    return read_states(root, path, inputs)
 
 
 def _bare(path: Path, dims: Mapping[str, int]) -> Model:
@@ -91,7 +104,8 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     largest = {name: int(sizes.children()[-1].value) for name, sizes in root.members("lengths")}
     found = stored_inputs(file, largest | open_sizes(file, shapes) | dict(dims), dict(shapes))
     return Stored(file), {
-        name: replace(entry, preparation=declared[name].preparation) if name in declared else entry for name, entry in found.items()
+        name: replace(entry, preparation=declared[name].preparation, below=declared[name].below) if name in declared else entry
+        for name, entry in found.items()
     }
 
 
@@ -133,7 +147,8 @@ def _calibration(node: Node | None, path: Path, inputs: Mapping[str, Input]) -> 
     if folder := node.get("folder"):
         return Pictures(path.parent / str(folder.value), folder.span)
     seeded = node.get("seeded")
-    return Seeded(int(seeded.value)) if seeded else _recorded(node, path, inputs)
+    steps = node.get("steps")
+    return Seeded(int(seeded.value), int(steps.value) if steps else 1) if seeded else _recorded(node, path, inputs)
 
 
 def _recorded(node: Node, path: Path, inputs: Mapping[str, Input]) -> Recorded:

@@ -110,9 +110,10 @@ class Light:
 
 @dataclass(frozen=True)
 class Seeded:
-    """`count` made-up samples for every input."""
+    """`count` made-up samples for every input. steps: of each, where a model has states and its samples are sequences."""
 
     count: int
+    steps: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,21 @@ class Input:
 
 
 @dataclass(frozen=True)
+class State:
+    """A tensor that one step hands to the next: an output, which is the input of the next step. start: every element of it before the first step.
+
+    file, array: where the start is an array of an .npz file. span: of the model's file.
+    """
+
+    input: str
+    output: str
+    start: float = 0.0
+    file: Path | None = None
+    array: str = ""
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
 class Test:
     """Samples with the right class of each; accuracy: the share that floating point gets right, as declared."""
 
@@ -166,6 +182,7 @@ class Model:
     """path: the file that says all this. gops: published, 2 x MAC / 10**9. host: patterns of nodes that stay on the host.
     loss: the share of the float network's work that integers may lose, of its task or of its outputs' energy.
     beyond: where samples that none of several lengths takes run, `host`, or `error`.
+    states: tensors that one step hands to the next; samples are then sequences of steps.
     targets: by machine, patterns of nodes that are for it alone where it is among the machines of a build.
 
     quantisation: options of the pass `quantize` by name. task: the meaning of the outputs, for task metrics.
@@ -190,6 +207,18 @@ class Model:
     targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     loss: float = LOSS
     beyond: str = "error"
+    states: tuple[State, ...] = ()
+
+    @property
+    def given(self) -> Mapping[str, Input]:
+        """The inputs that samples have: all but states."""
+        states = {state.input for state in self.states}
+        return {name: entry for name, entry in self.inputs.items() if name not in states}
+
+    @property
+    def pairs(self) -> Mapping[str, str]:
+        """The output that becomes the input of the next step, by input."""
+        return {state.input: state.output for state in self.states}
 
     @property
     def shapes(self) -> Mapping[str, Shape]:

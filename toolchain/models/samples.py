@@ -203,7 +203,7 @@ def calibrated_by(model: Model, file: Path) -> Model:
     """The model with a folder of pictures to calibrate it, or an .npz file: for each input an array of its name, of inputs as they are."""
     if is_folder(file):
         return replace(model, calibration=Pictures(file))
-    return replace(model, calibration=Recorded(file, {name: name for name in model.inputs}, 1.0, None, raw=False))
+    return replace(model, calibration=Recorded(file, {name: name for name in model.given}, 1.0, None, raw=False))
 
 
 def sample_files(samples: Seeded | Recorded | Pictures) -> tuple[Path, ...]:
@@ -234,19 +234,32 @@ def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None
     return samples, labels.astype(np.int64)
 
 
-def recorded_samples(recorded: Recorded, inputs: Mapping[str, Input]) -> dict[str, Samples]:
-    """The stored samples as the model takes them, by input. Raises UserError E0808 for a wrong shape, or numbers that are not finite."""
-    found = {name: _recorded(recorded, array, inputs[name]) for name, array in recorded.arrays.items()}
-    counts = {len(array) for array in found.values()}
+def recorded_samples(recorded: Recorded, inputs: Mapping[str, Input], sequences: bool = False) -> dict[str, Samples]:
+    """The stored samples as the model takes them, by input. sequences: they are [sequences, steps, *shape], else [count, *shape].
+
+    Raises UserError E0808 for a wrong shape, or numbers that are not finite.
+    """
+    one = _sequences if sequences else _recorded
+    found = {name: one(recorded, array, inputs[name]) for name, array in recorded.arrays.items()}
+    counts = {array.shape[: 1 + sequences] for array in found.values()}
     if len(counts) > 1:
-        told = ", ".join(f"'{recorded.arrays[name]}' {len(array)}" for name, array in found.items())
-        raise _unusable(recorded, f"the arrays hold different numbers of samples: {told}")
+        told = ", ".join(f"'{recorded.arrays[name]}' {' x '.join(map(str, array.shape[: 1 + sequences]))}" for name, array in found.items())
+        raise _unusable(recorded, f"the arrays hold different numbers of {'steps' if sequences else 'samples'}: {told}")
     return found
 
 
-def _recorded(recorded: Recorded, array: str, entry: Input) -> Samples:
-    """[count, *shape]; where the batch is 1, an array may leave its axis out."""
-    given, shape = _array(recorded, array), entry.shape
+def _sequences(recorded: Recorded, array: str, entry: Input) -> Samples:
+    """[sequences, steps, *shape]."""
+    given = _array(recorded, array)
+    if given.ndim < 2 or not given.shape[1]:
+        raise _unusable(recorded, f"'{array}' is {given.dtype}{list(given.shape)}, no sequences of steps: its first two axes count these")
+    found = _recorded(recorded, array, entry, given.reshape(-1, *given.shape[2:]))
+    return found.reshape(*given.shape[:2], *found.shape[1:])
+
+
+def _recorded(recorded: Recorded, array: str, entry: Input, samples: Samples | None = None) -> Samples:
+    """[count, *shape]; where the batch is 1, an array may leave its axis out. samples: those of the array, where they are known."""
+    given, shape = _array(recorded, array) if samples is None else samples, entry.shape
     stored = given[:, None] if given.ndim == len(shape) and shape[:1] == (1,) else given
     raw = raw_shape(shape, entry.preparation) if recorded.raw else shape
     if raw == shape and stored.ndim == len(shape) + 1:

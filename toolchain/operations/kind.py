@@ -343,8 +343,10 @@ class OperationKind:
 
 
 def _selects(expr: Expr) -> bool:
-    """Whether an expression is one of several elements, the largest or the least."""
+    """Whether an expression is one of several elements: the largest or the least, or the one of its place."""
     match expr:
+        case Choose(condition=condition, then=then, other=other) if not any(isinstance(e, Index) for e in walk(condition)):
+            return all(isinstance(part, Index) or _selects(part) for part in (then, other))
         case Call(function=Name(id="max" | "min"), args=arguments):
             return all(isinstance(part, Index) or _selects(part) for part in arguments)
         case _:

@@ -18,6 +18,8 @@ from toolchain.spec.reasons import Why
 
 ONE_STEP: Mapping[str, tuple[int, ...]] = MappingProxyType({"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)})
 """Attributes of a pool with one window."""
+SEQUENCE = 3
+"""Axes of [batch, rows, channels]."""
 
 
 @dataclass(frozen=True)
@@ -293,16 +295,33 @@ def _shuffle(match: Match) -> Binding:
 
 def _slice(match: Match) -> Binding:
     """Starts, ends and steps of all axes, counted from the front."""
-    (x,), size = _given(match, "x"), shape_of(match.tensors["x"][0])
+    (x,), boxes = _given(match, "x"), _boxes(match)
+    if boxes is None:
+        return Why.BACKWARDS()
+    return Fused("", (x,), {"starts": [box[0] for box in boxes], "sizes": [len(box) for box in boxes], "steps": [box.step for box in boxes]})
+
+
+def _append_rows(match: Match) -> Binding:
+    """The last rows of a sequence, and others behind them, as many as went."""
+    (x, z), boxes = _given(match, "x", "z"), _boxes(match)
+    batch, rows, channels = shape_of(x)
+    _, added, _ = shape_of(z)
+    if integer(match.nodes["join"], "axis", 1) % SEQUENCE != 1:
+        return Why.OTHER_AXIS()
+    kept = [range(batch), range(added, rows), range(channels)]
+    return Fused("", (x, z), {}) if boxes == kept and added < rows else Why.ROWS_BEHIND_ROWS()
+
+
+def _boxes(match: Match) -> list[range] | None:
+    """The places of each axis that a slice keeps; None where they go backwards, or there are none."""
+    size = shape_of(match.tensors["x"][0])
     starts, ends = _whole_numbers(match, "starts"), _whole_numbers(match, "ends")
     axes = _whole_numbers(match, "axes") or list(range(len(starts)))
     steps = _whole_numbers(match, "steps") or [1] * len(starts)
     boxes = [range(extent) for extent in size]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         boxes[axis] = boxes[axis][start:end:step]
-    if min(steps) < 1 or not all(boxes):
-        return Why.BACKWARDS()
-    return Fused("", (x,), {"starts": [box[0] for box in boxes], "sizes": [len(box) for box in boxes], "steps": [box.step for box in boxes]})
+    return None if min(steps) < 1 or not all(boxes) else boxes
 
 
 def _whole_numbers(match: Match, name: str) -> list[int]:
@@ -324,6 +343,7 @@ _READERS: Mapping[str, Callable[[Match], Binding]] = MappingProxyType(
         "flatten": _flatten,
         "shuffle": _shuffle,
         "slice": _slice,
+        "append_rows": _append_rows,
     }
 )
 """Readers of operators whose ONNX forms are irregular: automatic padding, windows that round up, biases of any shape."""

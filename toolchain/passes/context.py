@@ -129,7 +129,7 @@ class Context:
     wishes: of the user about where nodes are; the first that fits a node holds.
     policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come. observe: the table of the first so many samples alone. kinds: the operations that there are.
-    judge: of the loss by integers; None where any loss is accepted.
+    judge: of the loss by integers; None where any loss is accepted. states: by input, the output that is this input in the next step.
     """
 
     place: str = ""
@@ -147,6 +147,7 @@ class Context:
     observe: Callable[[int], Table] | None = None
     kinds: Kinds = field(default_factory=builtin_kinds)
     judge: Judge | None = None
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -136,7 +136,7 @@ class Quantize(Pass):
     def _measured(self, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
         """By tensor, the scale of least error at the outputs of the layers that read it."""
         model, calls = floating.model, fused_calls(floating.model, context.kinds)
-        choices, readers = scale_choices(calls, numerics, floating.table), dict[str, list[Reader]]()
+        choices, readers = scale_choices(calls, numerics, floating.table, context.states), dict[str, list[Reader]]()
         for call in calls:
             if call.operation.bias:
                 readers.setdefault(call.data[0], []).append(Reader(call, float_constant(model, weights_of(call))))
@@ -182,9 +182,9 @@ class Quantize(Pass):
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model, context.kinds)
         weights = {call.name: weight_scale(float_constant(model, weights_of(call)), numerics) for call in calls if call.operation.weights}
-        scales = choose_scales(calls, weights, numerics, table, choice, context.place)
+        scales = choose_scales(calls, weights, numerics, table, choice, context.place, context.states)
         means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
-        zeros = choose_zeros(calls, numerics, table)
+        zeros = choose_zeros(calls, numerics, table, context.states)
         Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
         drop_functions(model)

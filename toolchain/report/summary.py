@@ -17,7 +17,8 @@ from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest
-from toolchain.runtime.timing import Modelled, modelled, region_times, samples_of
+from toolchain.runtime.state_places import state_places
+from toolchain.runtime.timing import Modelled, modelled, modelled_step, region_times, samples_of
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.spec.reason import Reason
@@ -48,6 +49,29 @@ class MachineShare:
 
 
 @dataclass(frozen=True)
+class StateTraffic:
+    """States of a model, and how many of them stay on the device between steps, as long as the device can keep some. bytes: of all of them; stay: of
+    the latter; moved: that a step copies between host and device for the others. step: the time of a step between others."""
+
+    count: int
+    resident: int
+    bytes: int
+    stay: int
+    moved: int
+    step: Modelled
+
+
+def state_traffic(machines: Mapping[str, Machine], manifest: Manifest) -> StateTraffic | None:
+    """None for a model without states."""
+    places = state_places(machines, manifest)
+    if not places:
+        return None
+    stay = [place.bytes for place in places if place.place == "device"]
+    moved, whole = sum(place.moved for place in places), sum(place.bytes for place in places)
+    return StateTraffic(len(places), len(stay), whole, sum(stay), moved, modelled_step(machines, manifest))
+
+
+@dataclass(frozen=True)
 class Summary:
     """One model on its machines; figures of one machine alone (clock, peak) are of the first, shares of each. images: that a run takes at once,
     which times and bytes are of. time: by the machines' declared costs; costs: the same, region by region and node by node.
@@ -57,7 +81,8 @@ class Summary:
     answer by way (float, integer, emulator), empty where there are no labels or nobody ran them. exact, closeness: results of the verification, None
     before it. allowed: how far results may be from exact ones, empty where not at all.
     stated: the accuracy that the build measured, None where nothing did.
-    artefacts: files and folders by their purpose. stand_in: why the model is not the network of its name, empty where it is.
+    artefacts: files and folders by their purpose. stand_in: why the model is not the network of its name, empty where it is. states: of a model that
+    is a step of a sequence, None for others.
     """
 
     model: str
@@ -82,6 +107,7 @@ class Summary:
     allowed: str = ""
     remarks: tuple[Remark, ...] = ()
     stated: "Stated | None" = None
+    states: StateTraffic | None = None
 
     @property
     def frames_per_second(self) -> float:
@@ -141,7 +167,7 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
         remarks_of(_remarks(built, uses), tell.command or machine.name),
-        tell.stated,
+        tell.stated, state_traffic(machines, manifest),
     )  # fmt: skip
 
 

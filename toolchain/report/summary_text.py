@@ -7,8 +7,9 @@ from typing import Any
 from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.region_use import RegionUse
-from toolchain.report.summary import MachineShare, Summary
+from toolchain.report.summary import MachineShare, StateTraffic, Summary
 from toolchain.report.tables import counted, scaled, share_text, table_text
+from toolchain.runtime.timing import Modelled
 
 ALL = 100.0
 """Per cent."""
@@ -40,6 +41,9 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     if busiest := max(s.regions, key=lambda region: region.streams, default=None):
         yield from _streams(s, busiest)
     yield "with the host", _whole(s)
+    if s.states:
+        yield "states", states_text(s.states)
+        yield "a step", f"{_whole_text(s.states.step)}; between others, with states where they are"
     yield "borders", _borders(s)
     if s.utilisation is not None and s.peak_macs is not None:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions and s.utilisation <= ALL else ""
@@ -121,10 +125,20 @@ def _use_text(use: float, peak: int) -> str:
     return f"{use * peak / ALL:,.1f} multiply-accumulates a cycle, more than the {peak} that the machine's file declares"
 
 
+def states_text(found: StateTraffic) -> str:
+    """Bytes that stay on the device, and those that a step moves."""
+    stay = f"{found.resident} of {found.count} stay on the device, {scaled(found.stay, 'B')} of {scaled(found.bytes, 'B')}"
+    return f"{stay}; for the others a step moves {scaled(found.moved, 'B')} between host and device"
+
+
 def _whole(s: Summary) -> str:
-    parts = {"host": s.time.host_ms, "transfer": s.time.transfer_ms, "launch": s.time.launch_ms}
+    return _whole_text(s.time)
+
+
+def _whole_text(time: Modelled) -> str:
+    parts = {"host": time.host_ms, "transfer": time.transfer_ms, "launch": time.launch_ms}
     known = [f"{name} {ms:.3f} ms" for name, ms in parts.items() if ms is not None]
-    return f"{s.time.total_ms:.3f} ms" + (f": {', '.join(known)}" if known else "; the machine's file does not say what the host costs")
+    return f"{time.total_ms:.3f} ms" + (f": {', '.join(known)}" if known else "; the machine's file does not say what the host costs")
 
 
 def _borders(s: Summary) -> str:
@@ -174,7 +188,8 @@ def operations_text(regions: Sequence[RegionUse], terminal: bool = False, width:
 def summary_data(summary: Summary) -> dict[str, Any]:
     """The summary as JSON holds it."""
     placed = summary.placement
-    found: dict[str, Any] = {key: value for key, value in asdict(summary).items() if key != "placement"}
+    hidden = ("placement", *(() if summary.states else ("states",)))
+    found: dict[str, Any] = {key: value for key, value in asdict(summary).items() if key not in hidden}
     crossings = {name: asdict(getattr(summary.costs, name)) for name in ("conversions", "transfers", "launches")}
     found["borders"] = {"regions": len(summary.regions), **crossings}
     shares = {

@@ -9,14 +9,16 @@ import onnx_ir as ir
 
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.files import INLINE_BYTES
-from toolchain.graph.integers.calls import SCALE
+from toolchain.graph.integers.calls import SCALE, ZERO
 from toolchain.graph.nodes import Identifier, all_nodes, called_functions, needed
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import shape_of
+from toolchain.graph.states import NONE
 from toolchain.graph.work import Work, host_work
+from toolchain.passes.placement import is_boundary
 from toolchain.runtime.bundle import data_name, target_of
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram, StartedState, State
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.packages import __version__
@@ -90,15 +92,43 @@ class RegionCall:
     outputs: tuple[ir.Value, ...]
 
 
-def cut_model(model: ir.Model) -> tuple[HostModel | RegionCall, ...]:
-    """The steps of a model, in the order in which they run; tensors that only pass through make no step."""
-    return _Cut(model).steps()
+@dataclass(frozen=True)
+class Round:
+    """A state whose stored integers go round: the conversions at its input and its output, and the tensors that they convert to and from."""
+
+    enter: ir.Node
+    leave: ir.Node
+    taken: ir.Value
+    made: ir.Value
+
+
+def find_round(model: ir.Model, taken: str, made: str) -> Round | None:
+    """None for a state that operators of the host read, or that is not stored in one scale at both ends. taken, made: of the model's border."""
+    given = next(value for value in model.graph.inputs if value.name == taken)
+    found = next(value for value in model.graph.outputs if value.name == made)
+    readers, leave = [node for node, _ in given.uses()], found.producer()
+    if len(readers) != 1 or leave is None or given.is_graph_output() or not (is_boundary(readers[0]) and is_boundary(leave)):
+        return None
+    (enter,), source = readers, leave.inputs[0]
+    if len(enter.inputs) != 1 or len(leave.inputs) != 1 or source is None or source is enter.outputs[0]:
+        return None
+    stored, other = ((value.dtype, *(value.metadata_props.get(key) for key in (SCALE, ZERO))) for value in (enter.outputs[0], source))
+    return Round(enter, leave, enter.outputs[0], source) if stored == other and stored[1] is not None else None
+
+
+def cut_model(model: ir.Model, states: Mapping[str, str] = NONE) -> tuple[HostModel | RegionCall, ...]:
+    """The steps of a model, in the order in which they run; tensors that only pass through make no step.
+
+    states: by input, the output that is this input in the next run. Conversions at both ends of one whose integers go round are steps of their own,
+    the first and the last, so that they can be left out between runs.
+    """
+    return _Cut(model, [each for pair in states.items() if (each := find_round(model, *pair))]).steps()
 
 
 class _Cut:
-    """Facts about a graph that cutting looks up again and again."""
+    """Facts about a graph that cutting looks up again and again. rounds: states whose integers go round."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, rounds: Sequence[Round]) -> None:
         graph = model.graph
         self.model, self.nodes = model, list(graph)
         self.protos = [ir.serde.serialize_node(node) for node in self.nodes]
@@ -107,10 +137,16 @@ class _Cut:
         made = (value for node in self.nodes for value in node.outputs)
         self.values = {value.name or "": value for value in (*graph.inputs, *made, *self.constants.values())}
         self.wanted = {value.name or "" for value in graph.outputs}
+        numbers = {node: number for number, node in enumerate(self.nodes)}
+        self.enter = [numbers[each.enter] for each in rounds]
+        self.leave = [numbers[each.leave] for each in rounds if not each.leave.outputs[0].uses()]
 
     def steps(self) -> tuple[HostModel | RegionCall, ...]:
         given = [value.name or "" for value in self.model.graph.inputs]
-        return (*self._constants(), *self._steps(given))
+        entered, left = ([name for number in numbers for name in self.items[number].writes] for numbers in (self.enter, self.leave))
+        first = [self._host(self.enter, entered)] if entered else []
+        last = [self._host(self.leave, left)] if left else []
+        return (*self._constants(), *first, *self._steps([*given, *entered]), *last)
 
     def _constants(self) -> Iterator[HostModel]:
         """Outputs that depend on nothing, if there are any."""
@@ -118,14 +154,17 @@ class _Cut:
             yield self._host([], sorted(fixed))
 
     def _steps(self, given: Sequence[str]) -> Iterator[HostModel | RegionCall]:
-        for turn in turns(self.items, given):
+        apart = {*self.enter, *self.leave}
+        numbers = [number for number in range(len(self.items)) if number not in apart]
+        for turn in turns([self.items[number] for number in numbers], given):
+            items = [numbers[number] for number in turn.items]
             if turn.region:
-                yield from (self._call(number) for number in turn.items)
+                yield from (self._call(number) for number in items)
             else:
-                inside = set(turn.items)
+                inside = set(items)
                 read = {name for number, item in enumerate(self.items) if number not in inside for name in item.reads}
-                made = [name for number in turn.items for name in self.items[number].writes]
-                yield self._host(turn.items, [name for name in made if name in read or name in self.wanted])
+                made = [name for number in items for name in self.items[number].writes]
+                yield self._host(items, [name for name in made if name in read or name in self.wanted])
 
     def _call(self, number: int) -> RegionCall:
         node = self.nodes[number]
@@ -196,15 +235,16 @@ def assemble_bundle(
     regions: Mapping[str, RegionCode],
     preparations: Mapping[str, Preparation] | None = None,
     source: str = "",
+    states: Sequence[StartedState] = (),
 ) -> Bundle:
     """machines: the first choice first. regions: by the name of the function that a call names. preparations: of inputs by name. source: the SHA-256
-    of the model's file in hex.
+    of the model's file in hex. states: that one run hands to the next.
 
     Raises UserError E1109 for a region not compiled.
     """
     members: dict[str, bytes] = {}
     hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[PlanStep]()
-    for step in cut_model(model):
+    for step in cut_model(model, {state.input: state.output for state in states}):
         if isinstance(step, HostModel):
             plan.append(PlanStep("host", len(hosts)))
             hosts.append(_host(step, len(hosts), members))
@@ -216,7 +256,16 @@ def assemble_bundle(
     inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
     outputs = tuple(_interface(value) for value in model.graph.outputs)
     targets = tuple(target_of(machine) for machine in machines)
-    return Bundle(Manifest(name, __version__, source, targets, inputs, outputs, tuple(plan), tuple(hosts), tuple(programs)), members)
+    held = tuple(_state(model, state, members) for state in states)
+    return Bundle(Manifest(name, __version__, source, targets, inputs, outputs, tuple(plan), tuple(hosts), tuple(programs), held), members)
+
+
+def _state(model: ir.Model, state: StartedState, members: dict[str, bytes]) -> State:
+    start = data_name(state.start) if state.start else ""
+    members.update({start: state.start} if start else {})
+    found = find_round(model, state.input, state.output)
+    taken, made = (found.taken.name or "", found.made.name or "") if found else (state.input, state.output)
+    return State(state.input, state.output, taken, made, start)
 
 
 def _host(step: HostModel, number: int, members: dict[str, bytes]) -> HostSegment:

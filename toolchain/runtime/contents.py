@@ -3,12 +3,16 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
 from toolchain.graph.work import Work
+from toolchain.spec.errors import fail
 from toolchain.spec.model import Host
+from toolchain.spec.typed_json import PLAIN_DEFAULT
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,34 @@ class PlanStep:
 
 
 @dataclass(frozen=True)
+class State:
+    """A tensor that one step hands to the next: output of the model, which is the input in the step after.
+
+    taken, made: the tensors of the plan that are handed on in their place: stored integers where conversions to and from floating point would cancel,
+    else the input and the output themselves. start: the member with the input's elements before the first step, empty for zeros.
+    """
+
+    input: str
+    output: str
+    taken: str
+    made: str
+    start: str = ""
+
+
+@dataclass(frozen=True)
+class StartedState:
+    """A state of a model that becomes a bundle. start: the bytes of the input before the first step, empty for zeros."""
+
+    input: str
+    output: str
+    start: bytes = b""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A model as a plan over host segments and regions; everything it names is a member of the bundle. toolchain: the version that made it. source:
     the SHA-256 of the model's ONNX file in hex, empty where there was none. targets: each machine once, the first choice first, whose file has the
-    costs of the host's own operators."""
+    costs of the host's own operators. states: that one run hands to the next, where the model is a step of a sequence."""
 
     model: str
     toolchain: str
@@ -143,6 +171,7 @@ class Manifest:
     plan: tuple[PlanStep, ...]
     hosts: tuple[HostSegment, ...]
     regions: tuple[RegionProgram, ...]
+    states: tuple[State, ...] = field(default=(), metadata=PLAIN_DEFAULT)
 
 
 @dataclass(frozen=True)
@@ -173,6 +202,14 @@ def plan_faults(bundle: Bundle) -> Iterator[str]:
     for region in manifest.regions:
         yield from _region(region)
     yield from _order(manifest)
+    yield from _states(bundle)
+
+
+def check_stateless(manifest: Manifest, place: str) -> None:
+    """Raises UserError E1133 for a model with states, which a program in C does not keep."""
+    if manifest.states:
+        hint = "toolchain.load runs it, step by step"
+        raise fail("E1133", f"'{manifest.model}' has {len(manifest.states)} states, which a program in C does not keep", hint=hint, place=place)
 
 
 def step_of(manifest: Manifest, step: PlanStep) -> HostSegment | RegionProgram:
@@ -217,6 +254,37 @@ def _interface_sizes(shape: tuple[int, ...]) -> bool:
     return all(size >= -1 for size in shape) and math.prod(max(size, 1) for size in shape) <= MAX_ELEMENTS
 
 
+def _states(bundle: Bundle) -> Iterator[str]:
+    """Whether each state is an input and an output alike, and its start has their size."""
+    manifest = bundle.manifest
+    inputs, outputs = ({entry.name: entry for entry in side} for side in (manifest.inputs, manifest.outputs))
+    steps = [step_names(step_of(manifest, step)) for step in manifest.plan if step.kind in ("host", "region")]
+    known = inputs.keys() | {name for _, made in steps for name in made}
+    for state in manifest.states:
+        taken, made = inputs.get(state.input), outputs.get(state.output)
+        if (
+            taken is None
+            or made is None
+            or taken.shape is None
+            or (taken.shape, taken.dtype) != (made.shape, made.dtype)
+            or min(taken.shape, default=1) < 0
+        ):
+            yield f"the state '{state.input[:80]}' is no input and output of one shape and type"
+        elif not {state.taken, state.made} <= known:
+            yield f"the state '{state.input[:80]}' is handed on as a tensor that no step makes"
+        elif state.start and len(bundle.members.get(state.start, b"")) != _bytes_of(taken):
+            yield f"the start of the state '{state.input[:80]}' has another size"
+    for side in ("input", "output", "taken", "made"):
+        names = [getattr(state, side) for state in manifest.states]
+        if len(set(names)) < len(names):
+            yield "two states are one tensor"
+
+
+def _bytes_of(entry: Interface) -> int:
+    """0 for a type that numpy has not."""
+    return math.prod(entry.shape or ()) * (np.dtype(entry.dtype).itemsize if entry.dtype in np.sctypeDict else 0)
+
+
 def _sizes(shape: tuple[int, ...]) -> bool:
     return all(size > 0 for size in shape) and math.prod(shape) <= MAX_ELEMENTS
 
@@ -225,7 +293,8 @@ def _members(bundle: Bundle) -> Iterator[str]:
     manifest = bundle.manifest
     described = [name for name in bundle.members if name.startswith("machine")]
     yield from (f"'{name}' describes none of its machines" for name in described if name not in map(description_name, range(len(manifest.targets))))
-    wanted = [*(segment.model for segment in manifest.hosts), *(name for region in manifest.regions for name in region.members)]
+    wanted = [*(state.start for state in manifest.states if state.start)]
+    wanted += [*(segment.model for segment in manifest.hosts), *(name for region in manifest.regions for name in region.members)]
     yield from (f"there is no member '{name[:80]}'" for name in wanted if name not in bundle.members)
     for region in manifest.regions:
         yield from (f"region '{region.name[:80]}' has no segment '{name[:80]}'" for name in region.constants if name not in region.map.segments)

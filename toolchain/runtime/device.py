@@ -55,6 +55,27 @@ class LoadedProgram(Protocol):
         ...
 
 
+class ResidentProgram(Protocol):
+    """A loaded program whose memory nothing else uses, so that tensors stay there from one run to the next."""
+
+    def step(self, moves: Mapping[ByteRange, ByteRange], writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
+        """Copies within the device's memory, by destination the source, then writes, runs and reads."""
+        ...
+
+    def read(self, reads: Sequence[ByteRange]) -> tuple[Bytes, ...]:
+        """Bytes as the last run left them."""
+        ...
+
+
+@runtime_checkable
+class Residing(Protocol):
+    """A loaded program of a device that can keep tensors for one user between runs."""
+
+    def resident(self) -> ResidentProgram:
+        """The same program with a memory of its own."""
+        ...
+
+
 @runtime_checkable
 class CodeDevice(Protocol):
     """Something that runs code whose form only its vendor knows."""
@@ -79,9 +100,13 @@ def run_in(
     reads: Sequence[ByteRange],
     execute: Callable[[], object],
     launch: Callable[[], object] = lambda: None,
+    moves: Mapping[ByteRange, ByteRange] | None = None,
 ) -> Ran:
-    """held: where the segments stand in the memory. launch: comes before each execution, and is timed apart. Raises as these two do."""
+    """held: where the segments stand in the memory. launch: comes before each execution, and is timed apart. moves: copies within the memory, by
+    destination the source, before any write. Raises as these two do."""
     start = perf_counter()
+    for where, data in [(where, _at(memory, held, source).copy()) for where, source in (moves or {}).items()]:
+        _at(memory, held, where)[:] = data
     for where, data in writes.items():
         _at(memory, held, where)[:] = data
     ready = perf_counter()
@@ -89,8 +114,13 @@ def run_in(
     launched = perf_counter()
     execute()
     ended = perf_counter()
-    found = tuple(_at(memory, held, where).copy() for where in reads)
+    found = read_from(memory, held, reads)
     return Ran(found, ready - start + perf_counter() - ended, launched - ready, ended - launched)
+
+
+def read_from(memory: Bytes, held: DramMap, reads: Sequence[ByteRange]) -> tuple[Bytes, ...]:
+    """held: where the segments stand in the memory."""
+    return tuple(_at(memory, held, where).copy() for where in reads)
 
 
 def _at(memory: Bytes, held: DramMap, where: ByteRange) -> Bytes:

@@ -20,7 +20,7 @@ from toolchain.emulator.engines import Engine, engine_named
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.program_file import read_container
-from toolchain.runtime.device import ByteRange, Bytes, Image, LoadedProgram, Ran, check_map, run_in
+from toolchain.runtime.device import ByteRange, Bytes, Image, LoadedProgram, Ran, check_map, read_from, run_in
 from toolchain.runtime.process_device import PAGE
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
@@ -57,9 +57,28 @@ class EmulatedProgram:
 
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E07xx where an instruction fails."""
-        memory = self.state.memories[self.image.map.memory][0]
+        return self.step({}, writes, reads)
+
+    def resident(self) -> "EmulatedProgram":
+        """With memories of its own; the program was checked when it was loaded."""
+        state = self.image.map.state(self.program.machine, self.image.constants)
+        return EmulatedProgram(self.image, state, self.order, self.engine)
+
+    def step(self, moves: Mapping[ByteRange, ByteRange], writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
+        """As `run`, after copies within its memory: by destination the source."""
         with self._lock:
-            return run_in(memory, self.image.map, writes, reads, lambda: self.engine(self.program, self.state, self.order), self._set_registers)
+            return run_in(
+                self._memory, self.image.map, writes, reads, lambda: self.engine(self.program, self.state, self.order), self._set_registers, moves
+            )
+
+    def read(self, reads: Sequence[ByteRange]) -> tuple[Bytes, ...]:
+        """Bytes as the last run left them."""
+        with self._lock:
+            return read_from(self._memory, self.image.map, reads)
+
+    @property
+    def _memory(self) -> Bytes:
+        return self.state.memories[self.image.map.memory][0]
 
     def _set_registers(self) -> None:
         self.image.map.set_registers(self.program.machine, self.state)

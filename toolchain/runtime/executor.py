@@ -3,8 +3,8 @@
 Host segments run in ONNX Runtime: opened once, from memory alone, weights handed over by name.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -140,12 +140,24 @@ def open_bundle(
         for region in manifest.regions
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
-    return Executor(manifest, machines, perf_counter() - start, hosts, tuple(engine for _, engine in opened), handed_over(machines, manifest))
+    engines, starts = tuple(engine for _, engine in opened), start_arrays(bundle)
+    return Executor(manifest, machines, perf_counter() - start, hosts, engines, handed_over(machines, manifest), starts)
+
+
+def start_arrays(bundle: Bundle) -> dict[str, Array]:
+    """By input of the model, every state before the first step."""
+    entries, found = {entry.name: entry for entry in bundle.manifest.inputs}, dict[str, Array]()
+    for state in bundle.manifest.states:
+        entry = entries[state.input]
+        empty = np.zeros(entry.shape or (), entry.dtype)
+        found[state.input] = np.frombuffer(bundle.members[state.start], empty.dtype).reshape(empty.shape) if state.start else empty
+    return found
 
 
 @dataclass(frozen=True)
 class Executor:
-    """A loaded bundle. machines: by name, the first choice first.
+    """A loaded bundle. machines: by name, the first choice first. engines: of the regions, in their order. starts: by input, states before the first
+    step.
 
     initialise: seconds, measured, in which host segments were opened, programs checked and loaded, and engines built.
     """
@@ -154,8 +166,9 @@ class Executor:
     machines: Mapping[str, Machine]
     initialise: float
     _hosts: Sequence[Session]
-    _regions: Sequence[RegionEngine]
+    engines: Sequence[RegionEngine]
     _handed: HandedOver
+    starts: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     @property
     def machine(self) -> Machine:
@@ -194,7 +207,7 @@ class Executor:
         for first in range(0, len(samples), self.group):
             group = [dict(sample) for sample in samples[first : first + self.group]]
             for step in self.manifest.plan:
-                shares += self._step(step, group)
+                shares += self.advance(step, group)
                 run = step_of(self.manifest, step)
                 if isinstance(run, RegionProgram):
                     cycles += run.cycles * run.runs(len(group))
@@ -202,11 +215,13 @@ class Executor:
             found += [{name: array_of(sample[name]) for name in names if name in sample} for sample in group]
         return _Ran(found, runs, cycles, shares)
 
-    def _step(self, step: PlanStep, group: Sequence[dict[str, Value]]) -> Shares:
-        """Runs a step for a group of samples, which it adds its results to."""
+    def advance(self, step: PlanStep, group: Sequence[dict[str, Value]], engine: RegionEngine | None = None, kept: Collection[str] = ()) -> Shares:
+        """Runs a step of the plan for a group of samples, which it adds its results to. engine: in place of the region's own. kept: further results
+        that may stay as the device stores them."""
         if step.kind == "host":
             return self._host(step.index, group)
-        results, shares = self._regions[step.index].run(group, self._handed.kept[self.manifest.regions[step.index].name])
+        region = self.manifest.regions[step.index].name
+        results, shares = (engine or self.engines[step.index]).run(group, self._handed.kept[region] | {*kept})
         for sample, result in zip(group, results, strict=True):
             sample.update(result)
         return shares

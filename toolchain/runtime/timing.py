@@ -1,10 +1,11 @@
 """The time of a run: measured shares for the user's eye, and milliseconds by the machine's declared costs, which never depend on a clock."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from toolchain.abi.dram_map import Buffer
-from toolchain.runtime.contents import HostSegment, Manifest, RegionProgram
+from toolchain.runtime.contents import HostSegment, Manifest, Port, RegionProgram
+from toolchain.runtime.state_places import StatePlace, is_entering, is_leaving, state_places
 from toolchain.runtime.transfers import handed_over, ports_of
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import copy_ms, work_ms
@@ -109,6 +110,23 @@ def modelled(machines: Mapping[str, Machine], manifest: Manifest) -> Modelled:
     host_ms = samples * sum(segment_ms(segment, host) for segment in manifest.hosts)
     transfer, launch = sum(time.transfer_ms for time in times.values()), sum(time.launch_ms or 0.0 for time in times.values())
     return Modelled(samples, cycles, execute, host_ms, transfer, launch)
+
+
+def modelled_step(machines: Mapping[str, Machine], manifest: Manifest) -> Modelled:
+    """As `modelled`, of a step between others: without conversions of states that go round as stored, and without copies of those that stay on the
+    device. Others are copied as the plan says."""
+    stay = {name for place in state_places(machines, manifest) if place.place == "device" for name in _carried(place)}
+    hosts = tuple(segment for segment in manifest.hosts if not is_entering(manifest, segment) and not is_leaving(manifest, segment))
+    regions = tuple(replace(region, inputs=_others(region.inputs, stay), outputs=_others(region.outputs, stay)) for region in manifest.regions)
+    return modelled(machines, replace(manifest, hosts=hosts, regions=regions))
+
+
+def _carried(place: StatePlace) -> Collection[str]:
+    return {place.state.taken} if place.watched else {place.state.taken, place.state.made}
+
+
+def _others(ports: tuple[Port, ...], names: Collection[str]) -> tuple[Port, ...]:
+    return tuple(port for port in ports if port.name not in names)
 
 
 def segment_ms(segment: HostSegment, host: Host) -> float:

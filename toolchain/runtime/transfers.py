@@ -89,7 +89,7 @@ def handed_over(machines: Mapping[str, Machine], manifest: Manifest) -> HandedOv
     makers = {port.name: (region, port) for region in manifest.regions for port in region.outputs}
     between = [(*makers[port.name], region, port) for region in manifest.regions for port in region.inputs if port.name in makers]
     passing = {
-        (maker.name, reader.name, read.name): _passes(machines[reader.target], maker, made, reader, read) for maker, made, reader, read in between
+        (maker.name, reader.name, read.name): passes(machines[reader.target], maker, made, reader, read) for maker, made, reader, read in between
     }
     unpacked = {entry.name for entry in manifest.outputs} | {name for segment in manifest.hosts for name in segment.inputs}
     unpacked |= {name for (_, _, name), passes in passing.items() if not passes}
@@ -99,7 +99,8 @@ def handed_over(machines: Mapping[str, Machine], manifest: Manifest) -> HandedOv
     return HandedOver(kept, {region: names - unpacked for region, names in kept.items()}, taken)
 
 
-def _passes(machine: Machine, maker: RegionProgram, made: Port, reader: RegionProgram, read: Port) -> bool:
+def passes(machine: Machine, maker: RegionProgram, made: Port, reader: RegionProgram, read: Port) -> bool:
+    """Whether a result of one region can be read by another as the device stored it. machine: of both, where they have one."""
     if maker.target != reader.target or maker.whole or reader.whole or maker.batch != 1 or reader.batch != 1:
         return False
     if maker.images * reader.map.rooms != reader.images * maker.map.rooms:  # images of a room

@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import GenericAlias, UnionType
-from typing import TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar, cast, get_args, get_origin, get_type_hints
 
 Tree: TypeAlias = "str | int | float | bool | Sequence[Tree] | Mapping[str, Tree] | None"
 """Plain data, as JSON and YAML hold it: dicts, lists and scalars."""
 
 T = TypeVar("T")
+PLAIN_DEFAULT: Mapping[str, bool] = {"plain_default": True}
+"""Metadata of a field that is not written where it has its default, and need not be there to be read."""
 MOST_DIGITS = 1 << 63
 
 
@@ -20,7 +22,8 @@ class MistypedError(ValueError):
 def to_json(value: object) -> Tree:
     """Lists, objects, text and numbers that `from_json` reads back."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+        written = (f for f in fields(value) if "plain_default" not in f.metadata or getattr(value, f.name) != f.default)
+        return {f.name: to_json(getattr(value, f.name)) for f in written}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in sorted(cast("Mapping[str, object]", value).items())}
     if isinstance(value, tuple):
@@ -66,10 +69,11 @@ def _record(kind: type[object], value: object, where: str) -> object:
     held = cast("dict[str, object]", _exact(dict, value, where))
     hints = get_type_hints(kind)
     strange = sorted(held.keys() - hints.keys())
-    missing = [name for name in hints if name not in held]
+    spared = {f.name for f in fields(cast(Any, kind)) if "plain_default" in f.metadata}
+    missing = [name for name in hints if name not in held and name not in spared]
     if strange or missing:
         raise MistypedError(f"{where or 'the manifest'} {f'has an unknown {strange[0][:40]!a}' if strange else f'lacks {missing[0]!a}'}")
-    return kind(**{name: _read(hint, held[name], f"{where}.{name}" if where else name) for name, hint in hints.items()})
+    return kind(**{name: _read(hint, held[name], f"{where}.{name}" if where else name) for name, hint in hints.items() if name in held})
 
 
 def _named_tuple(kind: type[tuple[object, ...]], value: object, where: str) -> object:

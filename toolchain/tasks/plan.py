@@ -11,6 +11,7 @@ from toolchain.tasks.lengths import jobs_of, joined_step, with_lengths
 from toolchain.tasks.machines import Deployment, Member, Target, check_rules, find_deployment, folder_name, load_target
 from toolchain.tasks.receipts import code_hashes
 from toolchain.tasks.stage import STAGES, Job, Step
+from toolchain.tasks.states import check_states
 from toolchain.tasks.variables import Variables, read_variables
 
 ROOT = Path("build")
@@ -45,7 +46,7 @@ def plan_of(variables: Variables, root: Path) -> Plan:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
     deployment = _deployment(variables)
     targets = _deployed(deployment, variables, root / ".machines") if deployment else _targets(variables, root / ".machines")
-    models = tuple(with_lengths(_job(name, targets, variables, root, deployment)) for name in _models(targets[0], variables))
+    models = tuple(check_states(with_lengths(_job(name, targets, variables, root, deployment))) for name in _models(targets[0], variables))
     jobs = tuple(each for job in models for each in jobs_of(job))
     _no_two_alike(jobs)
     if variables.schedule and len(jobs) > 1:

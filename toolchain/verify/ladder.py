@@ -21,6 +21,7 @@ from toolchain.graph.integers.calls import integer_tensors
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.regions import GraphRegion, onnx_of, region_calls, region_function
 from toolchain.graph.session import Session, open_session, run_session
+from toolchain.graph.states import Sequences
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
@@ -29,6 +30,7 @@ from toolchain.runtime.device import ByteRange, Bytes
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, joinable, open_bundle
 from toolchain.runtime.open_region import CompiledRegion, Stored, c_of, compile_c, open_region
+from toolchain.runtime.step_session import open_steps
 from toolchain.runtime.transfers import array_of, buffer_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import plan_calls
@@ -57,7 +59,8 @@ from toolchain.verify.compare import (
 from toolchain.verify.on_chip import OnChipReader
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region, split_runs
-from toolchain.verify.verdict import Compared, Difference, ModelVerdict, OutputVerdict, RegionVerdict
+from toolchain.verify.steps import compare_steps
+from toolchain.verify.verdict import Compared, Difference, ModelVerdict, OutputVerdict, RegionVerdict, StepsVerdict
 
 Tensors = Mapping[str, Array]
 ORACLES: Memo[Tensors] = Memo(16)
@@ -201,9 +204,11 @@ BESIDE = 2
 """Samples that are run alone, and together in one call."""
 
 
-def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None) -> ModelVerdict:
+def verify_model(
+    built: Built, samples: Samples, size: SampleSize, say: Callable[[str], object] = lambda _: None, sequences: Sequences | None = None
+) -> ModelVerdict:
     """samples: by input, [count, *shape]; as many are used as `compared_images` says, and where a run takes more than there are,
-    those again from the first on.
+    those again from the first on. sequences: of a model with states, of which the first is run step by step.
 
     Raises UserError E0910 and E0914 (ONNX Runtime), E0923 for a float stage that does not compute the same as the file, E11xx for a bundle
     that is not this model's, E05xx for a deadlock, E07xx where an engine refuses the program.
@@ -232,7 +237,17 @@ def verify_model(built: Built, samples: Samples, size: SampleSize, say: Callable
         errors.tensors,
         closeness_of(errors),
         bool(integer_tensors(built.integer)),
+        _steps(built, sequences, say),
     )
+
+
+def _steps(built: Built, sequences: Sequences | None, say: Callable[[str], object]) -> StepsVerdict | None:
+    """None for a model without states, and for machines whose results may differ."""
+    if sequences is None or any(machine.allowance for machine in built.machines.values()):
+        return None
+    say("steps in a row")
+    executor = open_bundle(built.bundle, [*built.machines.values()], EmulatorDevice(check=False), built.place, optimise=False)
+    return compare_steps(open_steps(executor), built.integer, sequences, built.place)
 
 
 def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -> None:

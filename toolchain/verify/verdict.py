@@ -139,11 +139,24 @@ class OutputVerdict:
 
 
 @dataclass(frozen=True)
+class StepsVerdict:
+    """Steps in a row, states handed on, compared with ONNX Runtime bit by bit. elements: of all outputs and states of all steps. first: the first
+    that differs, and where. stay: how many of the states stay on the device between steps."""
+
+    steps: int
+    elements: int
+    differing: int
+    first: str
+    stay: int
+    states: int
+
+
+@dataclass(frozen=True)
 class ModelVerdict:
     """images: compared in every region, in one or several runs of its program. outputs: of the whole model.
 
     errors: of the integer network against the float one, worst first. closeness: the same in short. integers: whether there is an integer network;
-    else all is compared with the float one.
+    else all is compared with the float one. steps: of a model with states on machines that compute exactly, None for others.
     """
 
     model: str
@@ -154,6 +167,7 @@ class ModelVerdict:
     errors: tuple[TensorError, ...]
     closeness: Closeness
     integers: bool = True
+    steps: StepsVerdict | None = None
 
     @property
     def exact(self) -> bool:
@@ -163,7 +177,8 @@ class ModelVerdict:
     @property
     def right(self) -> bool:
         """Whether all is as it has to be."""
-        return all(region.right for region in self.regions) and not any(output.differing or output.mixed for output in self.outputs)
+        stepped = self.steps is None or not self.steps.differing
+        return stepped and all(region.right for region in self.regions) and not any(output.differing or output.mixed for output in self.outputs)
 
     @property
     def allowed(self) -> str:
@@ -256,7 +271,16 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
         yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
         if output.mixed:
             yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
+    if verdict.steps:
+        yield _steps(verdict.steps)
     yield from _noise(verdict, warn) if verdict.integers else ()
+
+
+def _steps(found: StepsVerdict) -> str:
+    told = f"{found.steps} steps in a row, {found.stay} of {found.states} states kept on the device"
+    if found.differing:
+        return f"{told}: {found.differing} of {found.elements} elements DIFFER from ONNX Runtime on the integer model, first {found.first}"
+    return f"{told}: all {found.elements} elements of outputs and states equal ONNX Runtime on the integer model, bit for bit"
 
 
 def _noise(verdict: ModelVerdict, warn: bool) -> Iterator[str]:

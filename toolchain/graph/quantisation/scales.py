@@ -11,6 +11,7 @@ from toolchain.graph.calibration.ranges import Method, choose_scale, choose_step
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.integers.endings import average_fraction
+from toolchain.graph.states import NONE
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete
 from toolchain.operations.whole import constants_of, unmet
@@ -51,8 +52,9 @@ def tensors_of(call: Call) -> tuple[str, ...]:
     return (*call.data, call.output)
 
 
-def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
-    """Tensor to the name of its group; tensors of one group share a scale."""
+def groups_of(calls: Sequence[Call], numerics: Numerics, states: Mapping[str, str] = NONE) -> dict[str, str]:
+    """Tensor to the name of its group; tensors of one group share a scale. states: by input, the output that is this input in the next step, so that
+    an integer goes round unchanged."""
     parents: dict[str, str] = {name: name for call in calls for name in tensors_of(call)}
 
     def root(name: str) -> str:
@@ -64,17 +66,28 @@ def groups_of(calls: Sequence[Call], numerics: Numerics) -> dict[str, str]:
         if call.operation.copies or call.kind in numerics.one_scale:
             for name in call.inputs:
                 parents[root(name)] = root(call.output)
+    for name, output in states.items():
+        if name in parents and output in parents:
+            parents[root(name)] = root(output)
     return {name: root(name) for name in parents}
 
 
 def choose_scales(
-    calls: Sequence[Call], weights: Mapping[str, float], numerics: Numerics, table: Table, choice: RangeChoice, place: str = ""
+    calls: Sequence[Call],
+    weights: Mapping[str, float],
+    numerics: Numerics,
+    table: Table,
+    choice: RangeChoice,
+    place: str = "",
+    states: Mapping[str, str] = NONE,
 ) -> dict[str, float]:
-    """Tensor to scale. weights: the scale of each call's weights, by call name. Raises UserError E0918 (a tensor was not calibrated).
+    """Tensor to scale. weights: the scale of each call's weights, by call name. states: as in `groups_of`.
+
+    Raises UserError E0918 (a tensor was not calibrated).
 
     A call whose shifts no scales can give is passed over; it cannot be quantised then.
     """
-    groups = groups_of(calls, numerics)
+    groups = groups_of(calls, numerics, states)
     members = _members(groups)
     missing = next((name for name in groups if name not in table.tensors), None)
     if missing is not None:
@@ -94,22 +107,22 @@ def choose_scales(
     return {name: max(float(np.float32(chosen[group])), LEAST_SCALE) for name, group in groups.items()}
 
 
-def scale_choices(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, Choice]:
+def scale_choices(calls: Sequence[Call], numerics: Numerics, table: Table, states: Mapping[str, str] = NONE) -> dict[str, Choice]:
     """Tensor to the scales that it may have, one object for those that share one: the scale that clips nothing, and finer ones."""
-    zeros, found = choose_zeros(calls, numerics, table), dict[str, Choice]()
+    zeros, found = choose_zeros(calls, numerics, table, states), dict[str, Choice]()
     choose = choose_step if numerics.zero_points else choose_scale
-    for names in _members(groups_of(calls, numerics)).values():
+    for names in _members(groups_of(calls, numerics, states)).values():
         first = choose([table.tensors[name].spread for name in names], numerics.activation, numerics.form, "max", 1.0)
         shares = (1.0, 0.5, 0.25) if numerics.form == "power_of_two" else tuple(1 - n / 16 for n in range(11))
         found |= dict.fromkeys(names, Choice([first * share for share in shares], zeros.get(names[0], 0)))
     return found
 
 
-def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table) -> dict[str, int]:
+def choose_zeros(calls: Sequence[Call], numerics: Numerics, table: Table, states: Mapping[str, str] = NONE) -> dict[str, int]:
     """Tensor to the stored integer that stands for zero; empty where that is zero in all of them."""
     if not numerics.zero_points:
         return {}
-    groups = groups_of(calls, numerics)
+    groups = groups_of(calls, numerics, states)
     found = {group: choose_zero([table.tensors[name].spread for name in names], numerics.activation) for group, names in _members(groups).items()}
     return {name: found[group] for name, group in groups.items()}
 

@@ -13,16 +13,19 @@ from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.calibration.ranges import MADE_UP, calibration_kind, calibration_text
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
+from toolchain.graph.states import each_step
 from toolchain.graph.store import read_stage
 from toolchain.graph.work import node_macs
 from toolchain.models.model import Model, Seeded
-from toolchain.models.samples import Labels, calibration_samples, labelled_samples, sample_files
+from toolchain.models.samples import Labels, labelled_samples, sample_files
+from toolchain.models.states import model_sequences
 from toolchain.passes.budget import held_out
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
+from toolchain.runtime.step_session import open_steps
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
@@ -40,6 +43,7 @@ from toolchain.tasks.actions.paths import (
     verdict_file,
     write_report,
 )
+from toolchain.tasks.actions.states import samples_of, sequences_of
 from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -70,7 +74,7 @@ def measure_accuracy(step: Step, say: Say) -> Made:
 
 def _stated(job: Job, model: Model, say: Say) -> Stated:
     floating, integer = read_stage(stage_before(graph_file(job).parent, "fuse", "partition")), integer_stage(graph_file(job).parent)
-    samples, labels, kind = _samples(model)
+    samples, labels, kind = _samples(job, model)
     macs = max(sum(node_macs(node) for node in floating.graph), 1)
     count = max(min(sample_count(samples), MOST, MACS // macs), 1)
     place, inputs = str(onnx_file(job)), [sample_at(samples, number) for number in range(count)]
@@ -86,7 +90,7 @@ def _stated(job: Job, model: Model, say: Say) -> Stated:
     shares = [right_share(model.task, results, labels[:count] if labels else None) for results in (floats, integers)]
     right = (shares[0], shares[1]) if shares[0] is not None and shares[1] is not None else None
     task = measure_task(model.task, floats, integers, inputs) if model.task else None
-    return Stated(count, kind, _calibrating(model), right, task, closeness_of(errors), *_saturated(errors))
+    return Stated(count, kind, sample_count(samples_of(job, model)), right, task, closeness_of(errors), *_saturated(errors))
 
 
 def _runs(given: Given, place: str) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
@@ -96,19 +100,15 @@ def _runs(given: Given, place: str) -> Callable[[Mapping[str, Array]], Mapping[s
     return run
 
 
-def _samples(model: Model) -> tuple[Samples, Sequence[int] | None, str]:
+def _samples(job: Job, model: Model) -> tuple[Samples, Sequence[int] | None, str]:
     """And the right classes, where they are known, and their kind."""
     tested = labelled_samples(model)
     if tested is not None:
         return tested[0], None if tested[1] is None else tested[1].tolist(), "test"
-    samples = calibration_samples(model)
+    samples = samples_of(job, model)
     used = int(model.quantisation.get("samples", Quantize.samples))
     held = held_out(samples, used)
     return held.samples, None, "held-out" if held.learnt < sample_count(samples) else "calibration"
-
-
-def _calibrating(model: Model) -> int:
-    return sample_count(calibration_samples(model))
 
 
 def _saturated(errors: Errors) -> tuple[str, float]:
@@ -139,7 +139,7 @@ def infer_model(step: Step, say: Say) -> Made:
     """Test samples where the model has some, else those that calibrate it. Raises UserError E0808 (samples), E0812 (task), E0910, E11xx."""
     job = step.job
     model = model_of(job)
-    inputs, sources = _inputs(model)
+    inputs, sources = _inputs(job, model)
     place = str(onnx_file(job))
     with blaming(job):
         given = open_given(onnx_file(job), import_file(job), place)
@@ -148,27 +148,47 @@ def infer_model(step: Step, say: Say) -> Made:
         if model.task is not None:
             check_task(model.task, floats[0], str(model.path), sample_at(inputs.samples, 0))
         say("as integers")
-        session = open_session(graph_file(job), optimise=False)
-        integers = [run_session(session, sample_at(inputs.samples, number), place=place) for number in range(inputs.count)]
+        integers = _integers(job, model, inputs)
         say("integers beside floating point")
         close = _closeness(job, given, inputs)
     say(f"{inputs.count} samples on the emulator")
     bundle = read_bundle(bundle_file(job))
     executor = open_bundle(bundle, machines_of(job), EmulatorDevice(), str(bundle_file(job)), optimise=False)
-    emulated = executor.run_samples(inputs.samples)
+    emulated = _emulated(model, executor) if model.states else executor.run_samples(inputs.samples)
     found = _inference(model, inputs, (floats, integers, emulated), executor, close, given.refusal, calibration_kind(read_stage(graph_file(job))))
     write_atomic(infer_file(job), inference_text(found).encode())
     return Made([infer_file(job)], sources)
 
 
-def _inputs(model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
+def _integers(job: Job, model: Model, inputs: Inputs) -> Results:
+    """The outputs of each sample; of each step, without states, where the model has some: each sequence goes on with the integers' own."""
+    session, place = open_session(graph_file(job), optimise=False), str(onnx_file(job))
+
+    def run(sample: Mapping[str, Array]) -> dict[str, Array]:
+        return run_session(session, sample, place=place)
+
+    sequences, states = sequences_of(model), {*model.pairs.values()}
+    if sequences is None:
+        return [run(sample_at(inputs.samples, number)) for number in range(inputs.count)]
+    steps = (outputs for number in range(sequences.count) for _, outputs in each_step(run, sequences, number))
+    return [{name: array for name, array in outputs.items() if name not in states} for outputs in steps]
+
+
+def _emulated(model: Model, executor: Executor) -> Results:
+    """The outputs of each step, without states, which the runtime keeps."""
+    sequences = model_sequences(model)
+    each = ((open_steps(executor), sequences.sequence(number)) for number in range(sequences.count))
+    return [dict(session.step(step).outputs) for session, steps in each for step in steps]
+
+
+def _inputs(job: Job, model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
     """And the files that they come from."""
     recorded = model.test.samples if model.test else model.calibration
     files = seen(*sample_files(recorded))
     tested = labelled_samples(model)
     if tested is not None:
         return Inputs(tested[0], tested[1], "test"), files
-    return Inputs(calibration_samples(model), None, "calibration" if files else "made-up"), files
+    return Inputs(samples_of(job, model), None, "calibration" if files else "made-up"), files
 
 
 def _closeness(job: Job, given: Given, inputs: Inputs) -> Closeness:
@@ -221,7 +241,7 @@ def verify_built(step: Step, say: Say) -> Made:
     recorded = seen(*sample_files(model.calibration))
     recorded |= seen(*(tool_path(machine, machine.tool.device) for machine in machines_of(job) if machine.tool))
     built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job), subgraphs_file(job))
-    verdict = verify_model(built, calibration_samples(model), SampleSize(), say)
+    verdict = verify_model(built, samples_of(job, model), SampleSize(), say, sequences_of(model))
     kind = calibration_kind(built.integer)
     found = verdict_text(verdict, calibration_text(kind), warn=kind != MADE_UP)
     written = write_report(verdict_file(job), found, verdict_data(verdict))

@@ -13,7 +13,7 @@ from toolchain.graph.store import Store
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Seeded, Stored
-from toolchain.models.samples import calibration_samples, sample_files
+from toolchain.models.samples import sample_files
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.build import Turn, build_turns, calibration_table, declared_table, default_pipeline, united_table
@@ -30,6 +30,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, graph_files, machines_of, model_of, onnx_file, preparations_file, sizes_file, sizes_of, table_file
+from toolchain.tasks.actions.states import samples_of, write_states
 from toolchain.tasks.machines import HOST
 from toolchain.tasks.receipts import Seen, read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
@@ -49,7 +50,7 @@ def make_onnx(step: Step, say: Say) -> Made:
     preparations = {name: asdict(entry.preparation) for name, entry in sorted(model.inputs.items()) if entry.preparation}
     write_atomic(preparations_file(step.job), json.dumps(preparations).encode())
     weights = [step.folder / name for name in names if name != built.name]
-    written = [path, *weights, sizes, preparations_file(step.job)]
+    written = [path, *weights, sizes, preparations_file(step.job), *write_states(step.job, model)]
     return Made(written, sources)  # not the stamp, which the receipt replaces: it changes with code that changes nothing
 
 
@@ -93,7 +94,7 @@ def _declared(job: Job, model: Model, say: Say) -> Table | None:
 def _ran(job: Job, model: Model, say: Say) -> Table:
     say("running the calibration samples")
     try:
-        return calibration_table(onnx_file(job), sizes_of(job), calibration_samples(model))
+        return calibration_table(onnx_file(job), sizes_of(job), samples_of(job, model))
     except UserError as error:
         if not isinstance(model.calibration, Seeded) or error.diagnostics[0].code not in ("E0910", "E0921"):
             raise
@@ -116,12 +117,13 @@ def _write_graph(step: Step, say: Say) -> Made:
     check_order(backends)
     model, table = model_of(job), read_table(table_file(job))
     read = seen(*sample_files(model.calibration))
-    samples = None if table.failure else calibration_samples(model)
+    samples = None if table.failure else samples_of(job, model)
     policy = next(policy for policy in get_args(Policy) if policy == (job.variables.place or model.place))
     recorded = not isinstance(model.calibration, Seeded)
     common = Context(
         str(onnx_file(job)), (), None, table, samples, wishes=_wishes(job, machines, model), policy=policy, recorded=recorded,
         say=say, kinds=kinds, judge=Judge(model.loss, partial(task_loss, model.task), output_noise) if model.loss < 1 else None,
+        states=model.pairs,
     )  # fmt: skip
     turns = [_turn(backend, number, job, model, common) for number, backend in enumerate(backends)]
     store = Store(step.folder, lent=_written(job))

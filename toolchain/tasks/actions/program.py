@@ -16,6 +16,7 @@ from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.store import read_stage
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
+from toolchain.runtime.contents import StartedState
 from toolchain.schedule.alike import Searches
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
@@ -43,6 +44,7 @@ from toolchain.tasks.actions.paths import (
     search_file,
     subgraphs_file,
 )
+from toolchain.tasks.actions.states import read_states
 from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.variables import Variables
@@ -159,7 +161,8 @@ def make_bundle(step: Step, say: Say) -> Made:
     say("writing the bundle")
     path = bundle_file(step.job)
     (source,) = seen(onnx_file(step.job)).values()
-    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step), source.digest))
+    states = [StartedState(*each) for each in read_states(step.job)]
+    write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step), source.digest, states))
     forget_regions()
     return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))], tools)
 

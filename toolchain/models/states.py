@@ -1,0 +1,109 @@
+"""States of a model: read from its file, held against its graph, and the sequences of steps that calibrate it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.nodes import shape_text
+from toolchain.graph.rewrite import known_shape
+from toolchain.graph.states import Sequences
+from toolchain.models.files import named_file, present_file
+from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded, State
+from toolchain.models.samples import file_arrays, recorded_samples, seeded_inputs
+from toolchain.spec.arrays import Array
+from toolchain.spec.errors import fail, nearest
+from toolchain.spec.yaml_nodes import Node
+
+
+def read_states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:
+    """The section `state` of a model's file. Raises UserError E0815 for an input that is not there, or an output that is two states; E0816 for
+    sections that do not go with states."""
+    if root.get("state") is None:
+        return ()
+    found = tuple(_state(name, node, path, inputs) for name, node in root.members("state"))
+    for name in ("lengths", "test"):
+        if root.get(name):
+            raise fail("E0816", f"'{name}' does not go with 'state'", root.value[name].where(), "docs/decoding.md says which sections do")
+    if (samples := root.get("calibration")) and (folder := samples.get("folder")):
+        raise fail("E0816", "a folder of pictures does not go with 'state': its samples are sequences", folder.span, "record them in an .npz file")
+    outputs = [state.output for state in found]
+    if twice := next((state for number, state in enumerate(found) if state.output in outputs[:number]), None):
+        raise fail("E0815", f"the output '{twice.output}' becomes two inputs", twice.span, "give each state an output of its own")
+    return found
+
+
+def _state(name: str, node: Node, path: Path, inputs: Mapping[str, Input]) -> State:
+    if name not in inputs:
+        hint = nearest(name, inputs) or f"inputs: {', '.join(inputs)}"
+        raise fail("E0815", f"the model has no input '{name}'", node.span, hint)
+    if isinstance(node.value, str):
+        return State(name, node.value, span=node.span)
+    output, start = node.value["output"], node.get("start")
+    file = start.get("file") if start else None
+    if start is None or file is None:
+        return State(name, str(output.value), float(start.value) if start else 0.0, span=output.span)
+    found = present_file(file, path) if isinstance(file.value, dict) else named_file(file, path)
+    return State(name, str(output.value), 0.0, found, start.text("array"), output.span)
+
+
+def check_states(model: Model, graph: ir.Model) -> None:
+    """graph: the imported network. Raises UserError E0815 for an output that is not there, or is no tensor of the input's shape and type."""
+    inputs, outputs = ({value.name or "": value for value in side} for side in (graph.graph.inputs, graph.graph.outputs))
+    for state in model.states:
+        if state.output not in outputs:
+            hint = nearest(state.output, outputs) or f"outputs: {', '.join(outputs)}"
+            raise fail("E0815", f"the model has no output '{state.output}'", state.span, hint)
+        taken, made = inputs[state.input], outputs[state.output]
+        if known_shape(taken) is None or known_shape(taken) != known_shape(made) or taken.dtype != made.dtype:
+            one, other = (f"{value.dtype} of shape {shape_text(known_shape(value))}" for value in (taken, made))
+            raise fail("E0815", f"the output '{state.output}' is {other}, and the input '{state.input}' {one}: they are no state", state.span)
+
+
+def state_starts(model: Model) -> dict[str, Array]:
+    """By input, [*shape] in its type: every state before the first step.
+
+    Raises UserError E0001 and E0808 for a file of arrays, E0815 for an array of another shape or type, or a number that the type does not hold.
+    """
+    return dict(_starts(model))
+
+
+def _starts(model: Model) -> Iterator[tuple[str, Array]]:
+    for state in model.states:
+        entry = model.inputs[state.input]
+        if entry.dtype not in np.sctypeDict or entry.dtype == "string":
+            raise fail("E0815", f"the input '{state.input}' is {entry.dtype}, which no state can be", state.span)
+        kind = np.dtype(entry.dtype)
+        found = np.full(entry.shape, state.start) if state.file is None else _stored_start(state, state.file)
+        typed = found.astype(kind) if found.dtype.kind in "biuf" else found
+        if (
+            found.shape != entry.shape
+            or found.dtype.kind not in "biuf"
+            or not np.isfinite(typed).all()
+            or (kind.kind != "f" and (typed != found).any())
+        ):
+            given = f"{found.dtype} of shape {shape_text(found.shape)}" if state.file else f"{state.start:g}"
+            raise fail("E0815", f"'{state.input}', {kind} of shape {shape_text(entry.shape)}, cannot start as {given}", state.span)
+        yield state.input, typed
+
+
+def _stored_start(state: State, file: Path) -> Array:
+    arrays = file_arrays(file, state.array, state.span)
+    if state.array not in arrays:
+        hint = nearest(state.array, arrays) or f"known: {', '.join(arrays)}"
+        raise fail("E0808", f"there is no array '{state.array}' in {file}", state.span, hint, str(file))
+    return arrays[state.array]
+
+
+def model_sequences(model: Model) -> Sequences:
+    """The sequences that calibrate a model with states. Raises UserError E0808 (samples), E0815 as `state_starts`."""
+    match model.calibration:
+        case Seeded(count=count, steps=steps):
+            whole = {name: seeded_inputs(name, entry, count * steps) for name, entry in model.given.items()}
+            given = {name: array.reshape(count, steps, *array.shape[1:]) for name, array in whole.items()}
+        case Recorded() as recorded:
+            given = recorded_samples(recorded, model.given, sequences=True)
+        case Pictures(folder=folder, span=span):
+            raise fail("E0816", "a folder of pictures is no sequence of steps", span, "record the sequences in an .npz file", str(folder))
+    return Sequences(given, model.pairs, state_starts(model))
