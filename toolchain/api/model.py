@@ -39,6 +39,7 @@ from toolchain.tasks.actions.paths import (
 )
 from toolchain.tasks.plan import steps_of
 from toolchain.tasks.stage import Job, Say, Step
+from toolchain.tasks.states import states_span
 from toolchain.tasks.task_graph import infer_answer
 from toolchain.tasks.work import fulfil
 
@@ -262,10 +263,12 @@ class InUse:
 def in_use(planned: Compiled, again: Compile, samples: int) -> InUse:
     """planned: the build, of which only the model's file is made now. again: compiles it with recorded samples.
 
-    Raises UserError E0808 for less than one sample, and for inputs of which a sample has no fixed number of rows.
+    Raises UserError E0808 for less than one sample, and for inputs of which a sample has no fixed number of rows; E0816 for a model with states.
     """
     if samples < 1:
         raise fail("E0808", f"{samples} samples calibrate nothing")
+    if span := states_span(planned.job.path):
+        raise fail("E0816", "calibration by the first inputs does not go with states", span, "record sequences of steps")
     fulfil(planned.steps["onnx"], planned.say)
     machines = machines_of(planned.job)
     graph = load_graph(onnx_file(planned.job), sizes_of(planned.job))

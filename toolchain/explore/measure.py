@@ -99,13 +99,13 @@ def _build(job: Job, steps: Mapping[str, Step], verify: str) -> None:
 
 def _check_sample(job: Job) -> None:
     """Raises UserError E1204 where an output of one sample differs, E05xx and E06xx for a program that must not run."""
-    from toolchain.models.samples import calibration_samples
     from toolchain.tasks.actions.paths import bundle_file, graph_file, machines_of, model_of, onnx_file, subgraphs_file
+    from toolchain.tasks.actions.states import samples_of
     from toolchain.verify.built import read_built
     from toolchain.verify.ladder import verify_outputs
 
     built = read_built(machines_of(job), graph_file(job).parent, bundle_file(job), onnx_file(job), subgraphs_file(job))
-    wrong = [output.output for output in verify_outputs(built, calibration_samples(model_of(job))) if output.differing or output.mixed]
+    wrong = [output.output for output in verify_outputs(built, samples_of(job, model_of(job))) if output.differing or output.mixed]
     if wrong:
         raise fail("E1204", f"output '{wrong[0]}' is not the integer network's", place=str(bundle_file(job)))
 

@@ -41,6 +41,10 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
     """The model that `text` declares; files that it names are looked for beside `path`."""
     root = parse_yaml(Source(str(path), text))
     validate(root, MODEL_SCHEMA)
+    if root.get("state") or (root.get("calibration") and root.value["calibration"].get("steps")):
+        from toolchain.models.states import check_beside
+
+        check_beside(root)
     about = root.value["model"]
     gops = about.get("gops")
     origin, inputs = _origin(root, path, dims or {})
@@ -71,8 +75,6 @@ def load_text(text: str, path: Path, dims: Mapping[str, int] | None = None) -> M
 
 def _states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:
     if root.get("state") is None:
-        if (samples := root.get("calibration")) and (steps := samples.get("steps")):
-            raise fail("E0816", "'steps' are of sequences, and this model has no 'state'", steps.span)
         return ()
     from toolchain.models.states import read_states
 

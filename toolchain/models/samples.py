@@ -258,14 +258,15 @@ def _sequences(recorded: Recorded, array: str, entry: Input) -> Samples:
 
 
 def _recorded(recorded: Recorded, array: str, entry: Input, samples: Samples | None = None) -> Samples:
-    """[count, *shape]; where the batch is 1, an array may leave its axis out. samples: those of the array, where they are known."""
-    given, shape = _array(recorded, array) if samples is None else samples, entry.shape
-    stored = given[:, None] if given.ndim == len(shape) and shape[:1] == (1,) else given
+    """[count, *shape]; where the batch is 1, an array may leave its axis out. samples: the steps of all sequences, where it holds such."""
+    given, shape = _array(recorded, array), entry.shape
+    counted = given if samples is None else samples
+    stored = counted[:, None] if counted.ndim == len(shape) and shape[:1] == (1,) else counted
     raw = raw_shape(shape, entry.preparation) if recorded.raw else shape
     if raw == shape and stored.ndim == len(shape) + 1:
         stored = fitted(stored, {axis + 1: shape[axis] for axis in entry.open})
     if stored.shape[1:] != raw or not len(stored) or stored.dtype.kind not in _kinds(entry.dtype):
-        wanted = ["n", *(raw[1:] if shape[:1] == (1,) else raw)]
+        wanted = [*(("n",) if samples is None else ("sequences", "steps")), *(raw[1:] if shape[:1] == (1,) else raw)]
         what = "texts" if entry.dtype == "string" else "numbers"
         raise _unusable(recorded, f"'{array}' is {given.dtype}{list(given.shape)}, not {what} of shape {wanted}")
     if not entry.dtype.startswith("float"):

@@ -18,26 +18,34 @@ from toolchain.spec.yaml_nodes import Node
 
 
 def read_states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:
-    """The section `state` of a model's file. Raises UserError E0815 for an input that is not there, or an output that is two states; E0816 for
-    sections that do not go with states."""
+    """The section `state` of a model's file. Raises UserError E0815 for an input that is not there, or an output that is two states."""
     if root.get("state") is None:
         return ()
     found = tuple(_state(name, node, path, inputs) for name, node in root.members("state"))
-    for name in ("lengths", "test"):
-        if root.get(name):
-            raise fail("E0816", f"'{name}' does not go with 'state'", root.value[name].where(), "docs/decoding.md says which sections do")
-    if (samples := root.get("calibration")) and (folder := samples.get("folder")):
-        raise fail("E0816", "a folder of pictures does not go with 'state': its samples are sequences", folder.span, "record them in an .npz file")
     outputs = [state.output for state in found]
     if twice := next((state for number, state in enumerate(found) if state.output in outputs[:number]), None):
         raise fail("E0815", f"the output '{twice.output}' becomes two inputs", twice.span, "give each state an output of its own")
     return found
 
 
+def check_beside(root: Node) -> None:
+    """Raises UserError E0816 for sections of a model's file that do not go with its states, or are of models with states alone."""
+    samples = root.get("calibration")
+    if root.get("state") is None:
+        if samples and (steps := samples.get("steps")):
+            raise fail("E0816", "'steps' are of sequences, and this model has no 'state'", steps.where())
+        return
+    for name in ("lengths", "test"):
+        if root.get(name):
+            raise fail("E0816", f"'{name}' does not go with 'state'", root.value[name].where(), "docs/decoding.md says what does")
+    if samples and (folder := samples.get("folder")):
+        raise fail("E0816", "a folder of pictures does not go with 'state': its samples are sequences", folder.span, "record them in an .npz file")
+
+
 def _state(name: str, node: Node, path: Path, inputs: Mapping[str, Input]) -> State:
     if name not in inputs:
         hint = nearest(name, inputs) or f"inputs: {', '.join(inputs)}"
-        raise fail("E0815", f"the model has no input '{name}'", node.span, hint)
+        raise fail("E0815", f"the model has no input '{name}'", node.where(), hint)
     if isinstance(node.value, str):
         return State(name, node.value, span=node.span)
     output, start = node.value["output"], node.get("start")
@@ -59,6 +67,11 @@ def check_states(model: Model, graph: ir.Model) -> None:
         if known_shape(taken) is None or known_shape(taken) != known_shape(made) or taken.dtype != made.dtype:
             one, other = (f"{value.dtype} of shape {shape_text(known_shape(value))}" for value in (taken, made))
             raise fail("E0815", f"the output '{state.output}' is {other}, and the input '{state.input}' {one}: they are no state", state.span)
+
+
+def start_files(model: Model) -> tuple[Path, ...]:
+    """Whatever the starts are read from."""
+    return tuple(dict.fromkeys(state.file for state in model.states if state.file is not None))
 
 
 def state_starts(model: Model) -> dict[str, Array]:

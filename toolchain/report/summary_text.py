@@ -43,7 +43,8 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
     yield "with the host", _whole(s)
     if s.states:
         yield "states", states_text(s.states)
-        yield "a step", f"{_whole_text(s.states.step)}; between others, with states where they are"
+        if s.states.step != s.time:
+            yield "a step", f"{_whole_text(s.states.step)}; between others, with states where they are"
     yield "borders", _borders(s)
     if s.utilisation is not None and s.peak_macs is not None:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions and s.utilisation <= ALL else ""
@@ -127,8 +128,10 @@ def _use_text(use: float, peak: int) -> str:
 
 def states_text(found: StateTraffic) -> str:
     """Bytes that stay on the device, and those that a step moves."""
-    stay = f"{found.resident} of {found.count} stay on the device, {scaled(found.stay, 'B')} of {scaled(found.bytes, 'B')}"
-    return f"{stay}; for the others a step moves {scaled(found.moved, 'B')} between host and device"
+    parts = [f"{found.resident} of {found.count} stay on the device, {scaled(found.stay, 'B')}"] if found.resident else []
+    others = found.count - found.resident
+    parts += [f"{others} {'is' if others == 1 else 'are'} on the host, {scaled(found.bytes - found.stay, 'B')}"] if others else []
+    return f"{', '.join(parts)}; a step moves {scaled(found.moved, 'B')} of them between host and device"
 
 
 def _whole(s: Summary) -> str:

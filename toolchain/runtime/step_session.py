@@ -86,7 +86,9 @@ class StepSession:
     places: tuple[StatePlace, ...]
     _own: Mapping[int, ResidentEngine]
     _held: dict[str, Value] = field(default_factory=dict[str, Value])
+    _shown: dict[str, Value] = field(default_factory=dict[str, Value])
     _steps: int = 0
+    _failed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -108,36 +110,45 @@ class StepSession:
     def reset(self) -> None:
         """Back to before the first step."""
         with self._lock:
-            self._held, self._steps = {}, 0
+            self._held, self._shown, self._steps, self._failed = {}, {}, 0, False
             for engine in self._own.values():
                 engine.begun = False
 
     def step(self, inputs: Mapping[str, Array]) -> Outcome:
         """inputs: by name, of one step, states left out; so are the outputs.
 
-        Raises UserError E1108 for inputs of another name, shape or type, E1133 for several samples, E0910 where ONNX Runtime stops, E07xx where the
-        device does. The states are as before a step that fails on the host, and undefined where the device failed: then `reset`.
+        Raises UserError E1108 for inputs of another name, shape or type, E1133 for several samples, and after a step that failed, until `reset`; E0910
+        where ONNX Runtime stops, E07xx where the device does.
         """
         samples = split_samples(self.inputs, inputs)
         if len(samples) != 1:
             raise fail("E1133", f"a step takes one sample, given are {len(samples)}", hint="open a session for each sequence")
         with self._lock:
-            return self._step(dict(samples[0]))
+            self._check()
+            self._failed = True
+            outcome = self._step(dict(samples[0]))
+            self._failed = False
+            return outcome
 
     def run(self, inputs: Mapping[str, Array]) -> list[Outcome]:
         """Steps one after the other. inputs: [steps * first size, ...] by name. Raises as `step`."""
         return [self.step(one) for one in split_samples(self.inputs, inputs)]
 
     def states(self) -> dict[str, Array]:
-        """By input of the model and in its type, every state as the next step will read it."""
+        """By input of the model and in its type, every state as the next step will read it. Raises UserError E1133 after a step that failed."""
         with self._lock:
+            self._check()
             if not self._steps:
                 return dict(self.executor.starts)
-            sample: dict[str, Value] = {place.state.made: self._state(place) for place in self.places}
+            sample: dict[str, Value] = {**self._shown, **{place.state.made: self._state(place) for place in self.places}}
             for step in self.executor.manifest.plan:
                 if is_leaving(self.executor.manifest, step_of(self.executor.manifest, step)):
                     self.executor.advance(step, [sample])
-            return {place.state.input: array_of(sample[place.state.output]) for place in self.places if place.state.output in sample}
+            return {place.state.input: array_of(sample[place.state.output]) for place in self.places}
+
+    def _check(self) -> None:
+        if self._failed:
+            raise fail("E1133", "a step failed, so nothing is known of the states", hint="reset the session")
 
     def _state(self, place: StatePlace) -> Value:
         return self._own[place.region].state(place.state.made) if place.region >= 0 else self._held[place.state.taken]
@@ -151,6 +162,7 @@ class StepSession:
             shares += self.executor.advance(step, [sample], engine, made)
             if isinstance(run, RegionProgram):
                 cycles, runs = cycles + run.cycles * run.runs(1), runs + run.runs(1)
+        self._shown = {place.state.output: sample[place.state.output] for place in self.places if place.state.output in sample}
         self._held = {place.state.taken: sample[place.state.made] for place in self.places if place.region < 0}
         self._steps += 1
         return Outcome({entry.name: array_of(sample[entry.name]) for entry in self.outputs}, {}, 1, runs, cycles, shares)

@@ -43,7 +43,7 @@ from toolchain.tasks.actions.paths import (
     verdict_file,
     write_report,
 )
-from toolchain.tasks.actions.states import samples_of, sequences_of
+from toolchain.tasks.actions.states import samples_counted, samples_of, sequences_of
 from toolchain.tasks.receipts import Seen, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
@@ -90,7 +90,7 @@ def _stated(job: Job, model: Model, say: Say) -> Stated:
     shares = [right_share(model.task, results, labels[:count] if labels else None) for results in (floats, integers)]
     right = (shares[0], shares[1]) if shares[0] is not None and shares[1] is not None else None
     task = measure_task(model.task, floats, integers, inputs) if model.task else None
-    return Stated(count, kind, sample_count(samples_of(job, model)), right, task, closeness_of(errors), *_saturated(errors))
+    return Stated(count, kind, samples_counted(model), right, task, closeness_of(errors), *_saturated(errors))
 
 
 def _runs(given: Given, place: str) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:

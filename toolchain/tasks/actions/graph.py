@@ -14,6 +14,7 @@ from toolchain.models.build import build_model
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Seeded, Stored
 from toolchain.models.samples import sample_files
+from toolchain.models.states import start_files
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.passes.build import Turn, build_turns, calibration_table, declared_table, default_pipeline, united_table
@@ -41,7 +42,7 @@ def make_onnx(step: Step, say: Say) -> Made:
     """Raises UserError of a model file that is wrong, E0807 for an ONNX file that is none, E0904 and E0905 for its dimensions."""
     say("reading the model")
     model = load_model(str(step.job.path), dict(step.job.variables.dims))
-    sources = _sources(model)
+    sources = _sources(model) | seen(*start_files(model))
     say("copying" if isinstance(model.origin, Stored) else "making the weights")
     built, path, sizes = build_model(model, step.folder), onnx_file(step.job), sizes_file(step.job)
     names: list[str] = json.loads(built.with_suffix(".stamp.json").read_text())["files"]

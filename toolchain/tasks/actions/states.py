@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.session import ONCE, open_session, run_session
 from toolchain.graph.states import Sequences, Step, Tensors, unrolled
@@ -46,6 +47,12 @@ def samples_of(job: Job, model: Model) -> Mapping[str, Samples]:
     Raises UserError E0808, E0910, and E0815 for a start that cannot be.
     """
     return unrolled(float_step(job), model_sequences(model)) if model.states else calibration_samples(model)
+
+
+def samples_counted(model: Model) -> int:
+    """How many there are. Raises UserError as `samples_of`."""
+    sequences = sequences_of(model)
+    return sequences.count * sequences.steps if sequences else sample_count(calibration_samples(model))
 
 
 def sequences_of(model: Model) -> Sequences | None:
