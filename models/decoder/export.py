@@ -79,22 +79,22 @@ LAYER = """
   x% = Add (middle@, narrow@)
 """
 
-END = f"""
-  last_norm = LayerNormalization <axis = -1> (x{LAYERS}, last_norm.scale, last_norm.bias)
+END = """
+  last_norm = LayerNormalization <axis = -1> (x@, last_norm.scale, last_norm.bias)
   scores = MatMul (last_norm, scores.weight)
 """
 
 
-def weights() -> dict[str, Array]:
+def weights(layers: int) -> dict[str, Array]:
     """Every constant by name, float32."""
-    shapes = {f"{name}{k}.weight": (WIDTH, WIDTH) for k in range(LAYERS) for name in ("query", "key", "value", "mixed")}
-    shapes |= {f"{name}{k}.weight": shape for k in range(LAYERS) for name, shape in {"wide": (WIDTH, INNER), "narrow": (INNER, WIDTH)}.items()}
+    shapes = {f"{name}{k}.weight": (WIDTH, WIDTH) for k in range(layers) for name in ("query", "key", "value", "mixed")}
+    shapes |= {f"{name}{k}.weight": shape for k in range(layers) for name, shape in {"wide": (WIDTH, INNER), "narrow": (INNER, WIDTH)}.items()}
     shapes |= {"tokens": (VOCABULARY, WIDTH), "positions": (POSITIONS, WIDTH), "scores.weight": (WIDTH, VOCABULARY)}
     found = {name: bells(name, shape, 1 / math.sqrt(shape[0]) if name.endswith(".weight") else 1.0) for name, shape in shapes.items()}
     found |= {name: array * np.float32(SHARES) for name, array in found.items() if name.startswith("query")}
     for name, width in {name.removesuffix("weight"): array.shape[1] for name, array in found.items() if name.endswith(".weight")}.items():
         found |= {f"{name}bias": np.zeros(width, np.float32)} if name != "scores." else {}
-    norms = ["last_norm", *(f"{name}{k}" for k in range(LAYERS) for name in ("norm", "middle_norm"))]
+    norms = ["last_norm", *(f"{name}{k}" for k in range(layers) for name in ("norm", "middle_norm"))]
     return found | {f"{norm}.{part}": np.full(WIDTH, part == "scale", np.float32) for norm in norms for part in ("scale", "bias")}
 
 
@@ -103,16 +103,16 @@ def bells(name: str, shape: tuple[int, ...], deviation: float) -> Array:
     return bell(key_of(SEED, name), math.prod(shape)).reshape(shape).astype(np.float32) * np.float32(deviation / math.sqrt(BELL_SQUARE))
 
 
-def step() -> onnx.ModelProto:
+def step(layers: int = LAYERS) -> onnx.ModelProto:
     """The model with its weights."""
-    caches = [(f"{name}{k}", f"next_{name}{k}") for k in range(LAYERS) for name in ("keys", "values")]
+    caches = [(f"{name}{k}", f"next_{name}{k}") for k in range(layers) for name in ("keys", "values")]
     shape = f"float[1, {CACHE}, {WIDTH}]"
     inputs = ", ".join(["int64[1, 1] token", "int64[1] position", *(f"{shape} {taken}" for taken, _ in caches)])
     outputs = ", ".join([f"float[1, 1, {VOCABULARY}] scores", "int64[1] next_position", *(f"{shape} {made}" for _, made in caches)])
-    layers = "".join(LAYER.replace("@", str(k)).replace("%", str(k + 1)) for k in range(LAYERS))
-    body = (STEP + layers + END).replace(".weight", "_weight").replace(".bias", "_bias").replace(".scale", "_scale")
+    decoders = "".join(LAYER.replace("@", str(k)).replace("%", str(k + 1)) for k in range(layers))
+    body = (STEP + decoders + END.replace("@", str(layers))).replace(".weight", "_weight").replace(".bias", "_bias").replace(".scale", "_scale")
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {NAME} ({inputs}) => ({outputs}) {{{body}}}')
-    model.graph.initializer.extend(numpy_helper.from_array(array, name.replace(".", "_")) for name, array in weights().items())
+    model.graph.initializer.extend(numpy_helper.from_array(array, name.replace(".", "_")) for name, array in weights(layers).items())
     onnx.checker.check_model(model)
     return model
 

@@ -14,8 +14,10 @@ from onnx import TensorProto, helper
 
 import toolchain
 from tests.api.test_compile import absolute, model
+from tests.steps_network import built, written
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples
+from toolchain.runtime.bundle import write_bundle
 from toolchain.spec.errors import UserError
 
 FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING
@@ -173,3 +175,21 @@ def test_samples_that_cannot_be_told_apart(tmp_path: Path) -> None:
         toolchain.calibrate_in_use(scalar, "vta", folder=tmp_path)
     with pytest.raises(UserError, match="E0808 0 samples calibrate nothing"):
         toolchain.calibrate_in_use(absolute(), "vta", samples=0, folder=tmp_path)
+
+
+def test_steps_of_a_model_with_states(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "steps.bundle", built("vta").bundle)
+    sequence = toolchain.load(tmp_path / "steps.bundle").steps()
+    for inputs, wanted in built("vta").oracle():
+        assert np.array_equal(sequence.step({"x": inputs["x"]}).outputs["y"], wanted["y"])
+    assert sequence.states()["count"].tolist() == [8]
+
+
+def test_first_inputs_do_not_calibrate_a_model_with_states(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="E0816 calibration by the first inputs does not go with states"):
+        toolchain.calibrate_in_use(str(written(tmp_path)), "vta", folder=tmp_path)
+
+
+def test_given_sequences_calibrate_a_model_with_states(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 4, 16)).astype(np.float32)
+    assert toolchain.compile(str(written(tmp_path)), "vta", calibration={"x": x}, effort=0, folder=tmp_path / "build").calibration == "recorded"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.c_networks import compiled, pictures
 from tests.runtime import small
+from tests.steps_network import built
 from toolchain import __version__
 from toolchain.cli import main
 from toolchain.isa.program_file import load_program
@@ -217,3 +218,28 @@ def test_c_of_a_trusted_bundle_runs(bundle: Path, capsys: pytest.CaptureFixture[
     np.savez("kinds.npz", x=pictures(2))
     assert main(["bundle", "run", "kinds.bundle", "kinds.npz", "--native"]) == 0
     assert "y: float32 [2, 5]" in capsys.readouterr().out
+
+
+def test_samples_of_a_model_with_states_are_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bundle(Path("steps.bundle"), built("vta").bundle)
+    np.savez("in.npz", x=built("vta").sequences.given["x"][0])
+    assert main(["bundle", "run", "steps.bundle", "in.npz", "-o", "out.npz"]) == 0
+    assert "5 steps in 5 runs" in capsys.readouterr().out
+    with np.load("out.npz") as found:
+        assert found.files == ["y"]
+        assert np.array_equal(found["y"], np.concatenate([outputs["y"] for _, outputs in built("vta").oracle()]))
+    assert main(["bundle", "show", "steps.bundle"]) == 0
+    told = capsys.readouterr().out
+    assert "1 of 2 stay on the device, 32 B, 1 is on the host, 8 B; a step moves 0 B of them between host and device" in told
+    assert re.search(r"  a step     \d+\.\d{3} ms by the machine's costs, with states where they are", told)
+
+
+def test_a_program_in_c_keeps_no_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bundle(Path("steps.bundle"), built("vta").bundle)
+    for words in (["c", "steps.bundle", "-o", "folder"], ["elf", "steps.bundle", "-o", "program"]):
+        assert main(["export", *words]) == 1
+        assert "steps.bundle: E1133 'steps' has 2 states, which a program in C does not keep" in capsys.readouterr().err
+    assert not Path("folder").exists()
+    assert not Path("program").exists()

@@ -78,3 +78,35 @@ def test_a_factor_for_each_channel_is_a_depthwise_convolution(tmp_path: Path) ->
     assert isinstance(weights, New)
     np.testing.assert_array_equal(weights.array.ravel(), factors.ravel())
     assert (weights.array.shape, found.attributes["group"]) == ((3, 1, 1, 1), 3)
+
+
+ROWS, ENDS = np.array([1]), np.array([3])
+
+
+def appended(folder: Path, first: int = 1, axis: int = 1, added: int = 1) -> Binding:
+    """Rows of x from `first` on, and some of a tensor that is computed of them, behind each other."""
+    nodes = [n("Relu", ["x"], ["active"], "active"), n("Slice", ["active", "zeros", "count", "rows"], ["new"], "new")]
+    nodes += [n("Slice", ["x", "first", "ends", "rows"], ["kept"], "kept"), n("Concat", ["kept", "new"], ["y"], "join", axis=axis)]
+    held = {"first": np.array([first]), "ends": ENDS, "rows": ROWS, "zeros": np.array([0]), "count": np.array([added])}
+    last: ir.Node = list(imported(folder, nodes, (1, 3, 16), held).graph)[-1]
+    template = next(template for template in default_templates() if template.computes == "append_rows")
+    match = find(template, last)
+    assert isinstance(match, Match)
+    return bind(match)
+
+
+def test_rows_behind_the_last_of_a_sequence_as_many_as_went(tmp_path: Path) -> None:
+    found = appended(tmp_path)
+    assert isinstance(found, Fused)
+    assert [operand.name for operand in found.operands] == ["x", "new"]
+    assert isinstance(appended(tmp_path, first=2, added=2), Fused)
+
+
+@pytest.mark.parametrize(("first", "axis", "added"), [(2, 1, 1), (1, 1, 2), (0, 1, 1)])
+def test_other_rows_behind_rows_stay_what_they_are(first: int, axis: int, added: int, tmp_path: Path) -> None:
+    assert appended(tmp_path, first, axis, added) == Why.ROWS_BEHIND_ROWS()
+
+
+def test_channels_beside_channels_are_a_concat(tmp_path: Path) -> None:
+    """Two rows each, so that the channels can stand side by side."""
+    assert appended(tmp_path, first=1, axis=2, added=2) == Why.OTHER_AXIS()

@@ -10,7 +10,7 @@ from toolchain.graph.calibration.ranges import MADE_UP
 from toolchain.report.costs import Costs, Crossings
 from toolchain.report.placement import HOST, MACHINE, Placed, Placement
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
-from toolchain.report.summary import MachineShare, Summary
+from toolchain.report.summary import MachineShare, StateTraffic, Summary
 from toolchain.report.summary_text import is_judged, operations_text, summary_data, summary_rows, summary_text, warnings_of
 from toolchain.runtime.timing import Modelled
 
@@ -102,3 +102,20 @@ def test_operations_are_a_table_and_data_is_json() -> None:
     assert data["borders"]["conversions"] == {"count": 2, "ms": 0.5, "bytes": 4096}
     assert data["memories"][1]["memory"] == "fm"
     assert "placement" not in data
+
+
+STEP = Modelled(1, 500.0, 0.005, 0.25, 0.125, 0.1)
+
+
+def test_states_and_the_time_of_a_step_have_a_row_each() -> None:
+    found = rows(replace(SUMMARY, states=StateTraffic(3, 2, 1032, 1024, 0, STEP)))
+    assert found["states"] == "2 of 3 stay on the device, 1.02 kB, 1 is on the host, 8 B; a step moves 0 B of them between host and device"
+    assert found["a step"] == "0.480 ms: host 0.250 ms, transfer 0.125 ms, launch 0.100 ms; between others, with states where they are"
+    assert json.loads(json.dumps(summary_data(replace(SUMMARY, states=StateTraffic(3, 2, 1032, 1024, 0, STEP)))))["states"]["stay"] == 1024
+
+
+def test_a_step_that_saves_nothing_has_no_time_of_its_own() -> None:
+    found = rows(replace(SUMMARY, states=StateTraffic(2, 0, 64, 0, 128, TIME)))
+    assert found["states"] == "2 are on the host, 64 B; a step moves 128 B of them between host and device"
+    assert "a step" not in found
+    assert "states" not in summary_data(SUMMARY)

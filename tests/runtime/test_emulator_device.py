@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from tests.runtime.small import bundle, network
-from toolchain.runtime.emulator_device import serve
+from toolchain.runtime.device import ByteRange
+from toolchain.runtime.emulator_device import EmulatorDevice, serve
 from toolchain.runtime.open_region import region_image
 from toolchain.runtime.process_device import PAGE
+from toolchain.runtime.transfers import buffer_of
 
 
 def _answers(*lines: str) -> list[str]:
@@ -39,3 +43,22 @@ def test_a_program_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
     assert answer.startswith("failed E0601 race on acc")  # its micro-ops are among the constants, which are not there
     (answer,) = _answers(f"load {tmp_path / 'memory'} 4096 {len(program)} 99=5")
     assert answer.startswith("failed E1104")
+
+
+def test_a_resident_program_has_a_memory_of_its_own_in_which_bytes_move() -> None:
+    """What it computes of bytes that moved within is what the other computes of bytes that were written."""
+    made, (machine, _, _) = bundle(), network()
+    region = made.manifest.regions[0]
+    program = EmulatorDevice().load(region_image(made, region, machine))
+    where, back = (buffer_of(region.map, ports[0].tensor) for ports in (region.inputs, region.outputs))
+    data = np.random.default_rng(0).integers(0, 256, where.bytes).astype(np.uint8)
+    (wanted,) = program.run({where: data}, [back]).data
+    own = program.resident()
+    assert own.read([where])[0].any() == np.False_
+    own.step({}, {where: data}, [])
+    size = min(where.bytes, back.bytes)
+    part, ahead = ByteRange(where.segment, where.offset, size), ByteRange(back.segment, back.offset, size)
+    own.step({ahead: part, part: ahead}, {}, [])
+    assert np.array_equal(own.read([part])[0], wanted[:size])
+    (again,) = own.step({}, {where: data}, [back]).data
+    assert np.array_equal(again, wanted)

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.runtime.small import bundle, network
+from tests.steps_network import built
 from toolchain.runtime.contents import HostSegment, Work
-from toolchain.runtime.timing import Modelled, Shares, modelled, segment_ms
+from toolchain.runtime.emulator_device import EmulatorDevice
+from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.timing import Modelled, Shares, modelled, modelled_step, region_times, segment_ms
 from toolchain.spec.model import Host, Machine, Quantity
 
 
@@ -51,3 +54,19 @@ def test_shares_add_up() -> None:
     both = Shares(1, 2, 3, 4) + Shares(host=1, execute=0.5)
     assert both == Shares(2, 2, 3, 4.5)
     assert both.total == 11.5
+
+
+def test_a_step_saves_the_conversions_and_copies_of_states_that_stay() -> None:
+    executor = built("vta").executor()
+    whole, step = executor.modelled(), modelled_step(executor.machines, executor.manifest)
+    assert (step.cycles, step.launch_ms) == (whole.cycles, whole.launch_ms)
+    host = executor.machine.host
+    assert host is not None
+    assert (whole.host_ms or 0.0) - (step.host_ms or 0.0) == pytest.approx(sum(segment_ms(executor.manifest.hosts[n], host) for n in (0, -1)))
+    times = region_times(executor.machines, executor.manifest)["region0"].copies
+    assert step.transfer_ms == pytest.approx((whole.transfer_ms or 0.0) - times["h.int8"] - times["next_h.int8"])
+
+
+def test_a_step_of_a_model_without_states_is_a_run() -> None:
+    executor = open_bundle(bundle(), None, EmulatorDevice())
+    assert modelled_step(executor.machines, executor.manifest) == executor.modelled()

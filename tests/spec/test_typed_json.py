@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.spec.typed_json import MistypedError, from_json, to_json
+from toolchain.spec.typed_json import PLAIN_DEFAULT, MistypedError, from_json, to_json
 
 
 class Size(NamedTuple):
@@ -82,3 +82,21 @@ def test_other_types_are_refused_with_their_place(change: dict[str, Any], said: 
 
 def test_a_whole_number_is_a_float_too() -> None:
     assert from_json(Leaf, {"name": "", "flag": False, "weight": 3}).weight == 3.0
+
+
+@dataclass(frozen=True)
+class Spare:
+    name: str
+    more: tuple[str, ...] = field(default=(), metadata=PLAIN_DEFAULT)
+
+
+@given(st.builds(Spare, st.text(max_size=3), st.lists(st.text(max_size=3), max_size=2).map(tuple)))
+def test_a_spared_field_is_written_only_where_it_says_something(spare: Spare) -> None:
+    written = to_json(spare)
+    assert ("more" in written) == bool(spare.more)
+    assert from_json(Spare, json.loads(json.dumps(written))) == spare
+
+
+def test_a_spared_field_is_checked_like_any_other() -> None:
+    with pytest.raises(MistypedError, match="more"):
+        from_json(Spare, {"name": "a", "more": "b"})

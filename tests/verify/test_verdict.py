@@ -15,6 +15,7 @@ from toolchain.verify.verdict import (
     OutputVerdict,
     RegionVerdict,
     Sampled,
+    StepsVerdict,
     Verified,
     read_verified,
     verdict_data,
@@ -153,3 +154,16 @@ def test_json_has_no_infinity() -> None:
 def test_reports_read_their_part_back() -> None:
     found = read_verified(json.dumps(verdict_data(MODEL)))
     assert found == Verified(True, 2, MODEL.closeness, (("w", 11.25), ("v", None)))
+
+
+def test_steps_in_a_row_are_a_line_and_part_of_the_verdict() -> None:
+    equal = replace(MODEL, steps=StepsVerdict(64, 900, 0, "", 8, 9))
+    told = next(line for line in verdict_text(equal).splitlines() if line.startswith("64 steps in a row, 8 of 9 states kept on the device: "))
+    assert told.endswith("all 900 elements of outputs and states equal ONNX Runtime on the integer model, bit for bit")
+    assert equal.exact
+    wrong = replace(MODEL, steps=StepsVerdict(64, 900, 7, "'keys' in step 3", 0, 9))
+    text = verdict_text(wrong)
+    assert not wrong.right
+    assert text.startswith("m on t: NOT EXACT")
+    assert "0 of 9 states kept on the device: 7 of 900 elements DIFFER from ONNX Runtime on the integer model, first 'keys' in step 3" in text
+    assert json.loads(json.dumps(verdict_data(wrong)))["steps"]["differing"] == 7

@@ -143,3 +143,16 @@ def test_scales_are_as_coarse_as_a_machines_own_arithmetic_needs() -> None:
     assert refused(0.9)
     assert fine["q"] > 2 * 0.5 / 127
     assert coarse["q"] == pytest.approx(20 / 127, rel=1e-2)
+
+
+@settings(max_examples=30, deadline=None)
+@given(magnitudes, weight_scales, st.permutations(TENSORS))
+def test_both_ends_of_a_state_share_scale_and_zero(largest: dict[str, float], weights: dict[str, float], order: list[str]) -> None:
+    """So that an integer that is handed on stays the same bits; a state that no call reads or makes changes nothing."""
+    taken, made = order[:2]
+    numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
+    held = Table(1, {name: Seen(Spread(size, (), -size / 3, size), ()) for name, size in largest.items()})
+    scales = choose_scales(NETWORK, weights, numerics, held, MAX, states={taken: made, "beyond": "x"})
+    zeros = choose_zeros(NETWORK, numerics, held, {taken: made, "beyond": "x"})
+    assert (scales[taken], zeros[taken]) == (scales[made], zeros[made])
+    assert choose_scales(NETWORK, weights, numerics, held, MAX, states={"beyond": "x"}) == choose_scales(NETWORK, weights, numerics, held, MAX)
