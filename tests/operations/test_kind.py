@@ -2,12 +2,13 @@
 
 import pytest
 
-from toolchain.operations.library import builtin_kinds
+from toolchain.operations.library import builtin_kinds, read_kind
+from toolchain.spec.errors import Source
 
 KINDS = builtin_kinds()
 FORMS = {
     "move": {"concat", "depth_to_space", "flatten", "pad", "pixel_shuffle", "shuffle", "slice", "space_to_depth", "transpose", "upsample"},
-    "select": {"max_pool", "maximum", "minimum", "reduce_max"},
+    "select": {"append_rows", "max_pool", "maximum", "minimum", "reduce_max"},
     "average": {"average_pool", "reduce_mean"},
     "aligned": {"add", "subtract"},
     "weighted": {"conv2d", "conv_transpose", "dense", "depthwise", "linear", "prelu"},
@@ -53,3 +54,16 @@ def test_products_cost_multiply_accumulates_and_means_do_not() -> None:
     assert {name for name, kind in KINDS.items() if kind.products} == {
         "attention_values", "conv2d", "conv_transpose", "dense", "depthwise", "linear", "matmul", "matmul_heads",
     }  # fmt: skip
+
+
+def test_one_of_several_elements_by_its_place_is_selected() -> None:
+    """A choice by place moves stored integers, so all operands share a scale; one of another number, or by the data, does not."""
+    tensors = "tensors: {x: {axes: {n: batch}}, z: {axes: {n: batch}}, y: {axes: {n: batch}, role: result}}"
+    meanings = {
+        "x[n] if n < batch // 2 else z[n]": True,
+        "x[n] if n < 1 else max(x[n], z[n])": True,
+        "x[n] if z[n] > 0 else 0": False,
+        "x[n] if x[n] >= 0 else x[n]": False,
+    }
+    for meaning, copies in meanings.items():
+        assert read_kind(Source("own.yaml", f'operation: own\n{tensors}\nmeaning: {{value: "{meaning}"}}\n')).copies == copies, meaning

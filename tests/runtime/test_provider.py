@@ -46,7 +46,7 @@ class EPContext(OpRun):
         del given
         number = [region.name for region in self.loaded.manifest.regions].index(partition_name)
         region = self.loaded.manifest.regions[number]
-        (found,), _ = self.loaded._regions[number].run([{port.name: x for port, x in zip(region.inputs, inputs, strict=True)}])
+        (found,), _ = self.loaded.engines[number].run([{port.name: x for port, x in zip(region.inputs, inputs, strict=True)}])
         return tuple(found[port.name] for port in region.outputs)
 
 

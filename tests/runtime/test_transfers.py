@@ -77,7 +77,7 @@ def test_tensors_between_regions_keep_their_form(target: str) -> None:
 def test_a_region_gets_the_very_bytes_that_another_left() -> None:
     executor = cut("dpuv3").executor
     first, *others = executor.manifest.regions
-    engines = dict(zip([region.name for region in executor.manifest.regions], executor._regions, strict=True))
+    engines = dict(zip([region.name for region in executor.manifest.regions], executor.engines, strict=True))
     names = [port.name for port in first.inputs]
     given = [{name: np.full(first.inputs[0].shape, k, np.int8) for name in names} for k in range(3)]
     kept = [port.name for port in first.outputs]
