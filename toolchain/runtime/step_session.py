@@ -117,8 +117,8 @@ class StepSession:
     def step(self, inputs: Mapping[str, Array]) -> Outcome:
         """inputs: by name, of one step, states left out; so are the outputs.
 
-        Raises UserError E1108 for inputs of another name, shape or type, E1133 for several samples, and after a step that failed, until `reset`; E0910
-        where ONNX Runtime stops, E07xx where the device does.
+        Raises UserError E1108 for inputs of another name, shape or type, E1133 for several samples, and after a step that failed until `reset`,
+        E0910 where ONNX Runtime stops, E07xx where the device does.
         """
         samples = split_samples(self.inputs, inputs)
         if len(samples) != 1:
