@@ -235,12 +235,19 @@ def _studio(commands: Any) -> None:
 def _fusion(fusion: argparse.ArgumentParser) -> None:
     actions = fusion.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = _variables(actions, "list", "every place of a model where a group template fits, with its price, and the covers of the whole")
-    listing.add_argument("--oracle", choices=["estimate", "exact", "analytic"], default="estimate", help="what prices a group (estimate)")
+    oracles = "what prices a group: estimate, exact, analytic, or the file of a learnt oracle (estimate)"
+    listing.add_argument("--oracle", metavar="NAME|FILE.json", default="estimate", help=oracles)
     listing.add_argument("--json", action="store_true", help="as JSON")
     listing.set_defaults(run="fusion:list_groups")
     check = _variables(actions, "check", "every such group as a program of its own, on random integers")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
     check.set_defaults(run="fusion:check_groups")
+    learning = _variables(actions, "learn", "an oracle that prices groups as quickly as the estimate and closer, from exact prices of some models")
+    learning.add_argument(
+        "--held-out", metavar="MODEL,...", default="", help="of the models, those that it is tried on in place of learning from them"
+    )
+    learning.add_argument("-o", "--output", metavar="FILE.json", default="oracle.json", help="of the oracle (oracle.json)")
+    learning.set_defaults(run="fusion:learn_oracle")
 
 
 def _explore(explore: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.cli import main, parser
+from toolchain.cli import main
 
 
 def test_the_groups_of_a_network_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,6 +20,37 @@ def test_the_groups_of_a_network_as_data(tmp_path: Path, monkeypatch: pytest.Mon
     assert pair["saved_bytes"] > 0
 
 
-def test_an_oracle_is_one_of_three() -> None:
-    with pytest.raises(SystemExit):
-        parser().parse_args(["fusion", "list", "target=vta", "--oracle", "guess"])
+def test_an_unknown_oracle_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "guess"]) == 1
+    assert "E1202 there is no oracle 'guess'" in capsys.readouterr().err
+
+
+def test_an_oracle_is_learnt_and_prices_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["fusion", "learn", "target=vta", "model=digits,face_landmark", "--held-out", "face_landmark"]) == 0
+    head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert head[0] == "model"
+    assert [row[:2] for row in rows[:2]] == [["digits", "learnt"], ["face_landmark", "held"]]
+    assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "oracle.json", "--json"]) == 0
+    (region,) = json.loads(capsys.readouterr().out)
+    assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "exact", "--json"]) == 0
+    (exact,) = json.loads(capsys.readouterr().out)
+    assert region["apart"] == pytest.approx(exact["apart"], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["model=digits", "--held-out", "digit"], "E1202 'digit' cannot be held out"),
+        (["model=digits", "--held-out", "digits"], "E1012 0 groups are too few"),
+        (["model=digits", "target=graphengine"], "E1012 an oracle is learnt for one machine; given: none"),
+    ],
+)
+def test_what_cannot_be_learnt_from(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = [] if any(word.startswith("target=") for word in words) else ["target=vta"]
+    assert main(["fusion", "learn", *target, *words]) == 1
+    assert told in capsys.readouterr().err

@@ -2,16 +2,20 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import sign
 from toolchain.commands.tasks import given
+from toolchain.spec.errors import fail
+from toolchain.spec.model import Machine
 from toolchain.tasks.plan import make_plan
 
 if TYPE_CHECKING:
     from toolchain.schedule.search.draft import Space
+    from toolchain.schedule.search.learned import LearnedOracle, Sample
     from toolchain.schedule.search.listing import Listing, PricedGroup
 
 
@@ -44,8 +48,55 @@ def check_groups(arguments: argparse.Namespace) -> None:
             print(f"{space.region.name}: {len(found)} embeddings, {programs} different programs, all exact, no race, no deadlock")
 
 
+def learn_oracle(arguments: argparse.Namespace) -> None:
+    """Prices the groups of all models exactly, and writes an oracle that is learnt from those that are not held out. Raises as `list_groups`, E0005,
+    E1012 for too few groups and for several machines, E1202 for a model to be held out that is not there."""
+    from toolchain.schedule.search.learned import Sample, draw_samples, learn
+    from toolchain.spec.files import write_atomic
+
+    machines, drawn = dict[str, Machine](), dict[str, list[Sample]]()
+    held = [name for name in arguments.held_out.split(",") if name]
+    with sign("fusion") as say:
+        for model, space in _spaces_of(arguments, say):
+            machines[space.machine.name] = space.machine
+            for sample in draw_samples(space):
+                drawn.setdefault(model, []).append(sample)
+                say(f"timing the groups of {model}: {len(drawn[model])}")
+    for name in held:
+        if name not in drawn:
+            raise fail("E1202", f"'{name}' cannot be held out: no such model has operations on the machine", hint=f"known: {', '.join(drawn)}")
+    if len(machines) != 1:
+        raise fail("E1012", "an oracle is learnt for one machine", hint=f"given: {', '.join(machines) or 'none that has operations of its own'}")
+    (machine,) = machines.values()
+    found = learn(machine, [sample for model, samples in drawn.items() if model not in held for sample in samples])
+    write_atomic(Path(arguments.output), found.text().encode())
+    print(_deviations(found, drawn, held))
+    print(f"learnt from {found.groups} groups for {machine.name}: {arguments.output}")
+    if found.groups < len(found.weights):
+        print(f"few groups for {len(found.weights)} weights: elsewhere the estimate may be closer; --held-out MODEL,... tells")
+
+
+def _deviations(found: "LearnedOracle", drawn: "Mapping[str, Sequence[Sample]]", held: Sequence[str]) -> str:
+    """A row for each model. Groups that equal some that were learnt from say nothing of a model that was held out."""
+    from toolchain.report.tables import table_text
+
+    learnt = {sample.facts for model, samples in drawn.items() if model not in held for sample in samples}
+    rows: list[list[str]] = []
+    for model, samples in drawn.items():
+        own = [sample for sample in samples if model not in held or sample.facts not in learnt]
+        if own:
+            off = found.deviation(own)
+            shares = (off.plain_mean, off.mean, off.plain_worst, off.worst)
+            rows.append([model, "held out" if model in held else "learnt", str(off.groups), *(f"{100 * share:.1f}" for share in shares)])
+    return table_text(["model", "groups", "count", "estimate off %", "oracle off %", "worst estimate %", "worst oracle %"], rows, (0, 1))
+
+
 def _spaces(arguments: argparse.Namespace, say: Callable[[str], None]) -> "Iterator[Space]":
-    """The drafts of each region that has a schedule."""
+    return (space for _, space in _spaces_of(arguments, say))
+
+
+def _spaces_of(arguments: argparse.Namespace, say: Callable[[str], None]) -> "Iterator[tuple[str, Space]]":
+    """The model and the drafts of each region that has a schedule."""
     from toolchain.schedule.options import Options
     from toolchain.schedule.regions.region import Region
     from toolchain.schedule.search.draft import Space
@@ -57,7 +108,7 @@ def _spaces(arguments: argparse.Namespace, say: Callable[[str], None]) -> "Itera
         fulfil(steps["graph"], say)
         for backend, region in regions_of(job).regions:
             if backend.tiled and isinstance(region, Region):
-                yield Space(backend.machine, backend.kernels, region, Options())
+                yield job.model, Space(backend.machine, backend.kernels, region, Options())
 
 
 def _text(found: "Listing") -> str:

@@ -6,8 +6,7 @@ from tests.schedule.search.made_graphs import space_on
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import part_of_region
-from toolchain.schedule.search.prices import ORACLES, Prices, exact, oracle_named
-from toolchain.spec.errors import UserError
+from toolchain.schedule.search.prices import ORACLES, Prices, exact
 
 
 def test_the_exact_price_is_that_of_a_program_of_its_own() -> None:
@@ -44,8 +43,3 @@ def test_bytes_that_stay_on_chip_are_counted_once_a_way() -> None:
     space = space_on("dpuv3")
     assert Prices(space).saved_bytes((2, 3)) == 2 * 4 * 32 * 14 * 14
     assert Prices(space).saved_bytes((1,)) == 0
-
-
-def test_an_unknown_oracle_suggests_the_nearest() -> None:
-    with pytest.raises(UserError, match="E1202 there is no oracle 'exakt'; did you mean 'exact'"):
-        oracle_named("exakt")

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from toolchain.schedule.search.cover import COVERS, Cover
 from toolchain.schedule.search.draft import Space
+from toolchain.schedule.search.learned import oracle_named
 from toolchain.schedule.search.policies import cover_problem
-from toolchain.schedule.search.prices import Prices, oracle_named
+from toolchain.schedule.search.prices import Prices
 from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
 
 
@@ -32,8 +33,9 @@ class Listing:
 
 
 def list_embeddings(space: Space, oracle: str) -> Listing:
-    """oracle: as `ORACLES` names it. Raises UserError E1202 for another, E1011 for a template that is wrong."""
-    prices = Prices(space, oracle_named(oracle))
+    """oracle: as `ORACLES` names it, or the file of a learnt one. Raises UserError E1202 for another, E1011 for a template that is wrong, and as
+    `read_oracle`."""
+    prices = Prices(space, oracle_named(oracle, space.machine))
     found = find_embeddings(load_templates(space.machine), fusion_graph(space.region))
     problem = cover_problem(prices, found)
     rows = tuple(_row(prices, problem.alone, each) for each in found if each.members in problem.groups)

@@ -1,6 +1,7 @@
 """Prices of groups: the cycles of some operations as a region of their own, by an oracle.
 
 Xing et al. (2019), section 5.1, price a group by running it, by a model, or by a simulator; these are `exact`, `analytic` and `estimate` here.
+Another is learnt from exact prices (learned.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +14,15 @@ from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.schedule.search.draft import Draft, Space
-from toolchain.spec.errors import UserError, fail, nearest
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
 
 Key = tuple[object, ...]
 
 
 def estimate(planner: Planner) -> float:
     """Cycles by the closed form of the tile search: those of each group, and of each operation alone."""
-    found = _untimed(planner).first()
+    found = untimed(planner).first()
     grouped = {index for proposal in found.chosen for index in proposal.group.operations}
     alone = sum(tiling.estimate for index, tiling in enumerate(found.base.tilings) if index not in grouped)
     return alone + sum(proposal.cycles for proposal in found.chosen)
@@ -38,22 +40,24 @@ def analytic(planner: Planner) -> float:
 
     Xing et al. (2019), equations 1 to 10, without halos: each tensor that enters or leaves the group moves once, as do weights and sums.
     0 for a machine whose file states neither a peak nor a port."""
-    machine, region = planner.machine, planner.region
+    return max(compute_cycles(planner.machine, planner.region), dram_cycles(planner.machine, planner.region))
+
+
+def compute_cycles(machine: Machine, region: Region) -> float:
+    """Cycles of the multiply-accumulates at the machine's peak; 0 without one."""
     macs = sum(bound.operation.macs for bound in region.operations)
+    return macs / machine.timing.peak_macs if machine.timing.peak_macs else 0.0
+
+
+def dram_cycles(machine: Machine, region: Region) -> float:
+    """Cycles in which all ports move the region's inputs, outputs and constants once; 0 without ports."""
     moved = sum(prod(region.tensors[name]) for name in (*region.inputs, *region.outputs))
     moved += sum(array.nbytes for bound in region.operations for array in bound.operation.arrays.values())
     rate = sum(port.bytes_per_cycle / port.per for port in machine.timing.resources)
-    return max(macs / machine.timing.peak_macs if machine.timing.peak_macs else 0.0, moved / rate if rate else 0.0)
+    return moved / rate if rate else 0.0
 
 
 ORACLES: Mapping[str, Callable[[Planner], float]] = MappingProxyType({"estimate": estimate, "exact": exact, "analytic": analytic})
-
-
-def oracle_named(name: str) -> Callable[[Planner], float]:
-    """Raises UserError E1202 for an unknown name."""
-    if name not in ORACLES:
-        raise fail("E1202", f"there is no oracle '{name}'", hint=nearest(name, ORACLES) or f"known: {', '.join(ORACLES)}")
-    return ORACLES[name]
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Prices:
 
     def saved_bytes(self, members: Sequence[int]) -> int:
         """Bytes of stored tensors that stay on chip between the members, each counted once for its store and once for every load."""
-        plan = _untimed(self._planner(part_of_region(self.space.region, members))).first().plan
+        plan = untimed(self.planner(members)).first().plan
         found = 0
         for name, candidate in plan.residents.candidates.items():
             if candidate.writes:
@@ -95,8 +99,11 @@ class Prices:
         except UserError:
             return None
 
+    def planner(self, members: Sequence[int]) -> Planner:
+        """A planner of some operations as a region, in the region's order."""
+        return self._planner(part_of_region(self.space.region, members))
+
     def _planner(self, part: Region) -> Planner:
-        """A planner of a part, in the region's order."""
         return replace(self.space, region=part).planner(Draft(tuple(range(len(part.operations)))))
 
     def _facts(self, members: Sequence[int], part: Region) -> Key:
@@ -110,6 +117,6 @@ class Prices:
         return (*found, slices)
 
 
-def _untimed(planner: Planner) -> Planner:
-    """Chooses groups by estimates."""
+def untimed(planner: Planner) -> Planner:
+    """The planner that chooses groups by estimates."""
     return replace(planner, options=replace(planner.options, timed_groups=False))

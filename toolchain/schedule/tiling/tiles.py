@@ -244,7 +244,7 @@ class Candidates:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
         places = {name: slots_of(self.taken[name], index, room, self.problem.pools[self.problem.memories[name]]) for name, room in used.items()}
         sizes = {name: int(size[index]) for name, size in self.sizes.items()}
-        busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()} if self.problem.slab else {}
+        busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()}
         return Tiling(sizes, order, places, used, value, busy)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Reals:
