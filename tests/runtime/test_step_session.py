@@ -1,5 +1,6 @@
 """Steps of a session equal the integer network in ONNX Runtime, bit for bit, whatever keeps the states and however sequences are mixed."""
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from toolchain.runtime.device import ByteRange, Bytes, Image, LoadedProgram, Ran
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.runtime.open_region import RegionEngine
+from toolchain.runtime.process_device import ProcessDevice
 from toolchain.runtime.step_session import StepSession, joined_steps, open_steps
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import Value
@@ -158,3 +160,11 @@ def test_after_a_step_that_failed_nothing_is_known_until_a_reset() -> None:
             again()
     session.reset()
     assert np.array_equal(session.step({"x": inputs["x"]}).outputs["y"], wanted["y"])
+
+
+def test_a_device_in_another_process_keeps_states_too() -> None:
+    session = built("vta").session(ProcessDevice((sys.executable, "-m", "toolchain", "device")))
+    assert [place.place for place in session.places] == ["device", "host"]
+    check(session)
+    session.reset()
+    check(session)

@@ -26,7 +26,8 @@ from toolchain.runtime.bundle import (
     read_archive,
     write_archive,
 )
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram, plan_faults
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram
+from toolchain.runtime.plan_faults import plan_faults
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import FileIO
@@ -29,7 +29,7 @@ import numpy as np
 
 from toolchain.abi.dram_map import DramMap
 from toolchain.isa.program_file import write_container
-from toolchain.runtime.device import ByteRange, Bytes, Image, Ran, run_in
+from toolchain.runtime.device import ByteRange, Bytes, Image, Ran, read_from, run_in
 from toolchain.spec.errors import UserError, fail
 
 SHARED = Path("/dev/shm")
@@ -138,7 +138,7 @@ class ProcessDevice:
             registers = [f"{segment.register}={segment.address}" for segment in segments.values() if segment.register >= 0]
             talk = _Conversation.start((*self.command, machine), self.seconds, shared)
             talk.ask(" ".join(["load", shared.path, str(size), str(len(program)), *registers]))
-        return ProcessProgram(held, memory, talk)
+        return ProcessProgram(held, memory, talk, lambda: self.start(machine, program, held, constants))
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,28 @@ class ProcessProgram:
     map: DramMap
     memory: Bytes
     _talk: "_Conversation"
+    _again: "Callable[[], ProcessProgram]"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Raises UserError E0713 where the process fails."""
+        return self.step({}, writes, reads)
+
+    def resident(self) -> "ProcessProgram":
+        """In a process of its own. Raises UserError E0713 as `ProcessDevice.start`."""
+        return self._again()
+
+    def step(self, moves: Mapping[ByteRange, ByteRange], writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
+        """As `run`, after copies within the shared memory: by destination the source."""
         with self._lock:
             self._talk.check_memory()
-            return run_in(self.memory, self.map, writes, reads, lambda: self._talk.ask("run"))
+            return run_in(self.memory, self.map, writes, reads, lambda: self._talk.ask("run"), moves=moves)
+
+    def read(self, reads: Sequence[ByteRange]) -> tuple[Bytes, ...]:
+        """Bytes as the last run left them. Raises UserError E0713 where the process has spoiled the memory."""
+        with self._lock:
+            self._talk.check_memory()
+            return read_from(self.memory, self.map, reads)
 
 
 class _Conversation:
