@@ -46,7 +46,7 @@ def test_a_program_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_resident_program_has_a_memory_of_its_own_in_which_bytes_move() -> None:
-    """What it computes of bytes that moved within is what the other computes of bytes that were written."""
+    """Bytes that moved within it give the same result as bytes that were written."""
     made, (machine, _, _) = bundle(), network()
     region = made.manifest.regions[0]
     program = EmulatorDevice().load(region_image(made, region, machine))

@@ -25,7 +25,7 @@ def test_a_state_of_the_host_is_an_array_there() -> None:
     assert (found.place, found.region, found.bytes, found.moved) == ("host", -1, 8, 0)
 
 
-def test_a_device_that_keeps_nothing_has_it_copied_both_ways() -> None:
+def test_a_device_that_keeps_no_tensors_has_it_copied_both_ways() -> None:
     found = on_the_host(places("vta")["h"])
     assert (found.place, found.region, found.moved) == ("stored", -1, 2 * HELD)
     assert on_the_host(found) == found

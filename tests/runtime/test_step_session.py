@@ -19,6 +19,7 @@ from toolchain.runtime.process_device import ProcessDevice
 from toolchain.runtime.step_session import StepSession, joined_steps, open_steps
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import Value
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 
 
@@ -62,7 +63,7 @@ def test_steps_equal_the_integer_network_on_every_machine(target: str) -> None:
         assert np.array_equal(session.states()["h"], wanted["next_h"])
 
 
-def test_a_device_that_keeps_nothing_leaves_the_same() -> None:
+def test_a_device_that_keeps_no_tensors_leaves_the_same() -> None:
     moved: list[tuple[int, int]] = []
     session = built("vta").session(Forgetful(moved))
     assert [place.place for place in session.places] == ["stored", "host"]
@@ -145,7 +146,7 @@ class Failing:
         return self.engine.run(samples, kept)
 
 
-def test_after_a_step_that_failed_nothing_is_known_until_a_reset() -> None:
+def test_after_a_step_that_failed_states_are_unknown_until_a_reset() -> None:
     executor = built("vta").executor(Forgetful([]))
     failing = Failing(executor.engines[0])
     session = open_steps(replace(executor, engines=(failing,)))
@@ -156,7 +157,7 @@ def test_after_a_step_that_failed_nothing_is_known_until_a_reset() -> None:
         session.step({"x": more["x"]})
     failing.fails = False
     for again in (session.states, lambda: session.step({"x": more["x"]})):
-        with pytest.raises(UserError, match="E1133 a step failed, so nothing is known of the states; reset the session"):
+        with pytest.raises(UserError, match="E1133 a step failed, so the states are unknown; reset the session"):
             again()
     session.reset()
     assert np.array_equal(session.step({"x": inputs["x"]}).outputs["y"], wanted["y"])
@@ -167,4 +168,43 @@ def test_a_device_in_another_process_keeps_states_too() -> None:
     assert [place.place for place in session.places] == ["device", "host"]
     check(session)
     session.reset()
+    check(session)
+
+
+@pytest.mark.parametrize("device", [EmulatorDevice(), Forgetful([])])
+@pytest.mark.parametrize("after", range(5))
+def test_a_sequence_goes_on_elsewhere_with_the_same_bits(after: int, device: EmulatorDevice | Forgetful) -> None:
+    """The model's own type holds every stored integer."""
+    first, second, oracle = built("vta").session(), built("vta").session(device), built("vta").oracle()
+    for inputs, _ in oracle[:after]:
+        first.step({"x": inputs["x"]})
+    second.reset(first.states())
+    assert all(np.array_equal(array, second.states()[name]) for name, array in first.states().items())
+    for inputs, wanted in oracle[after:]:
+        assert np.array_equal(second.step({"x": inputs["x"]}).outputs["y"], wanted["y"])
+    second.reset()
+    assert np.array_equal(second.states()["h"], second.executor.starts["h"])
+
+
+def test_a_part_of_the_states_may_be_given() -> None:
+    session = built("vta").session()
+    session.reset({"count": np.array([40])})
+    session.step({"x": np.zeros((1, 16), np.float32)})
+    assert session.states()["count"].tolist() == [41]
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ({"hh": np.zeros((1, 32), np.float32)}, "E1108 the model has no state 'hh'; did you mean 'h'"),
+        ({"h": np.zeros((1, 31), np.float32)}, "E1108 the input 'h' is float32"),
+        ({"h": np.zeros((1, 32))}, "E1108 the input 'h' is float32"),
+        ({"h": np.zeros((2, 32), np.float32)}, "E1108 a state is of one sequence, given are 2"),
+        ({"x": np.zeros((1, 16), np.float32)}, "E1108 the model has no state 'x'; known: h, count"),
+    ],
+)
+def test_states_that_no_sequence_can_begin_with(states: dict[str, Array], message: str) -> None:
+    session = built("vta").session()
+    with pytest.raises(UserError, match=message):
+        session.reset(states)
     check(session)

@@ -37,7 +37,7 @@ def check_beside(root: Node) -> None:
         return
     for name in ("lengths", "test"):
         if root.get(name):
-            raise fail("E0816", f"'{name}' does not go with 'state'", root.value[name].where(), "docs/decoding.md says what does")
+            raise fail("E0816", f"'{name}' does not go with 'state'", root.value[name].where(), "docs/decoding.md lists the limits")
     if samples and (folder := samples.get("folder")):
         raise fail("E0816", "a folder of pictures does not go with 'state': its samples are sequences", folder.span, "record them in an .npz file")
 

@@ -56,7 +56,7 @@ class LoadedProgram(Protocol):
 
 
 class ResidentProgram(Protocol):
-    """A loaded program whose memory nothing else uses, so that tensors stay there from one run to the next."""
+    """A loaded program with a memory of its own user alone, so that tensors stay there from one run to the next."""
 
     def step(self, moves: Mapping[ByteRange, ByteRange], writes: Mapping[ByteRange, Bytes], reads: Sequence[ByteRange]) -> Ran:
         """Copies within the device's memory, by destination the source, then writes, runs and reads."""

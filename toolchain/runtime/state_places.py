@@ -1,4 +1,4 @@
-"""Where states are between the steps of a sequence: in the device's memory, in its stored form on the host, or as plain arrays; and what moves."""
+"""Places of states between steps: the memory of the device, the host in the stored form of the device, or plain arrays; bytes that a step moves."""
 
 import math
 from collections.abc import Mapping, Sequence

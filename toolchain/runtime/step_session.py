@@ -14,7 +14,7 @@ from toolchain.runtime.state_places import StatePlace, is_entering, is_leaving, 
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import StoredImage, StoredResult, Value, array_of, buffer_of, pack, unpack
 from toolchain.spec.arrays import Array
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model import Machine
 
 
@@ -64,7 +64,7 @@ def open_steps(executor: Executor) -> "StepSession":
 
 
 def _granted(executor: Executor, place: StatePlace) -> StatePlace:
-    """Whether the device keeps what the plan would let it keep."""
+    """The place that the device grants: on the host where it keeps no tensors."""
     engine = executor.engines[place.region] if place.place == "device" else None
     return place if isinstance(engine, PackedEngine) and isinstance(engine.program, Residing) else on_the_host(place)
 
@@ -87,6 +87,7 @@ class StepSession:
     _own: Mapping[int, ResidentEngine]
     _held: dict[str, Value] = field(default_factory=dict[str, Value])
     _shown: dict[str, Value] = field(default_factory=dict[str, Value])
+    _given: Mapping[str, Array] = field(default_factory=dict[str, Array])
     _steps: int = 0
     _failed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -107,9 +108,22 @@ class StepSession:
         states = {state.output for state in self.executor.manifest.states}
         return tuple(entry for entry in self.executor.manifest.outputs if entry.name not in states)
 
-    def reset(self) -> None:
-        """Back to before the first step."""
+    @property
+    def starts(self) -> dict[str, Array]:
+        """By input of the model, every state before the first step."""
+        return {**self.executor.starts, **self._given}
+
+    def reset(self, states: Mapping[str, Array] | None = None) -> None:
+        """Back to before the first step. states: by input of the model and in its type, those that start otherwise than the bundle says, such as the
+        `states` of another sequence, which this one then goes on with. Raises UserError E1108 for one of another name, shape or type."""
+        given, known = dict(states or {}), self.executor.starts
+        if strange := next((name for name in given if name not in known), ""):
+            raise fail("E1108", f"the model has no state '{strange}'", hint=nearest(strange, known) or f"known: {', '.join(known)}")
+        samples = split_samples([entry for entry in self.executor.manifest.inputs if entry.name in given], given)
+        if len(samples) != 1:
+            raise fail("E1108", f"a state is of one sequence, given are {len(samples)}")
         with self._lock:
+            self._given = samples[0]
             self._held, self._shown, self._steps, self._failed = {}, {}, 0, False
             for engine in self._own.values():
                 engine.begun = False
@@ -139,7 +153,7 @@ class StepSession:
         with self._lock:
             self._check()
             if not self._steps:
-                return dict(self.executor.starts)
+                return self.starts
             sample: dict[str, Value] = {**self._shown, **{place.state.made: self._state(place) for place in self.places}}
             for step in self.executor.manifest.plan:
                 if is_leaving(self.executor.manifest, step_of(self.executor.manifest, step)):
@@ -148,13 +162,13 @@ class StepSession:
 
     def _check(self) -> None:
         if self._failed:
-            raise fail("E1133", "a step failed, so nothing is known of the states", hint="reset the session")
+            raise fail("E1133", "a step failed, so the states are unknown", hint="reset the session")
 
     def _state(self, place: StatePlace) -> Value:
         return self._own[place.region].state(place.state.made) if place.region >= 0 else self._held[place.state.taken]
 
     def _step(self, sample: dict[str, Value]) -> Outcome:
-        sample |= self._held if self._steps else self.executor.starts
+        sample |= self._held if self._steps else self.starts
         shares, cycles, runs = Shares(), 0.0, 0
         made = [place.state.made for place in self.places]
         for step, run in self._plan():

@@ -1,4 +1,4 @@
-"""Models with states: the samples that their sequences of steps become, and what later stages know of their states."""
+"""Models with states: the samples that their sequences of steps become, and the facts of their states that later stages read."""
 
 import base64
 import json
