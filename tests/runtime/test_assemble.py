@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.runtime.small import images, network
+from tests.steps_network import built
+from toolchain.graph.integers.calls import SCALE, ZERO
 from toolchain.graph.regions import REGION
 from toolchain.graph.session import run_session
-from toolchain.graph.store import open_model
-from toolchain.runtime.assemble import HostModel, Item, RegionCall, cut_model, turns
+from toolchain.graph.store import open_model, read_stage
+from toolchain.runtime.assemble import HostModel, Item, RegionCall, cut_model, find_rounds, turns
 from toolchain.runtime.bundle import data_name
 from toolchain.runtime.executor import open_segment
 from toolchain.spec.errors import UserError
+from toolchain.tasks.actions.paths import graph_file
 
 
 def items(kinds: Sequence[bool], edges: Sequence[Sequence[int]]) -> list[Item]:
@@ -225,3 +228,50 @@ def test_segments_that_reach_outside_are_refused() -> None:
         open_segment(b"\xff\xff\xff", {}, "")
     with pytest.raises(UserError, match="E0910"):
         open_segment(b"", {}, "")
+
+
+def steps_model() -> ir.Model:
+    return read_stage(graph_file(built("vta").job))
+
+
+PAIRS = {"h": "next_h", "count": "next_count"}
+
+
+def test_a_state_goes_round_between_its_conversions() -> None:
+    found = find_rounds(steps_model(), PAIRS)
+    assert [*found] == ["h"]
+    assert (found["h"].taken.name, found["h"].made.name) == ("h.int8", "next_h.int8")
+    first, *inner, last = cut_model(steps_model(), PAIRS)
+    assert isinstance(first, HostModel)
+    assert isinstance(last, HostModel)
+    assert (first.inputs, first.outputs, last.inputs, last.outputs) == (("h",), ("h.int8",), ("next_h.int8",), ("next_h",))
+    assert not any({"h", "next_h"} & {*step.inputs, *step.outputs} for step in inner if isinstance(step, HostModel))
+
+
+def test_a_model_without_states_is_cut_as_before() -> None:
+    assert len(cut_model(steps_model())) == len(cut_model(steps_model(), PAIRS)) - 2
+
+
+@pytest.mark.parametrize("prop", [SCALE, ZERO])
+def test_integers_of_two_scales_do_not_go_round(prop: str) -> None:
+    model = steps_model()
+    found = find_rounds(model, PAIRS)["h"]
+    found.taken.metadata_props[prop] = "7"
+    assert find_rounds(model, PAIRS) == {}
+
+
+def test_two_states_do_not_share_a_tensor() -> None:
+    """The second is handed on in the model's own type."""
+    model = steps_model()
+    found = find_rounds(model, PAIRS)["h"]
+    other = ir.Value(name="g", shape=found.enter.inputs[0].shape, type=found.enter.inputs[0].type) if found.enter.inputs[0] else None
+    assert other is not None
+    enter = ir.Node(found.enter.domain, found.enter.op_type, [other], found.enter.attributes.values(), num_outputs=1, name="enter_g")
+    leave = ir.Node(found.leave.domain, found.leave.op_type, [found.made], found.leave.attributes.values(), num_outputs=1, name="leave_g")
+    for new, old in ((enter.outputs[0], found.taken), (leave.outputs[0], found.leave.outputs[0])):
+        new.name, new.shape, new.type = f"{old.name}.g", old.shape, old.type
+        new.metadata_props.update(old.metadata_props)
+    model.graph.inputs.append(other)
+    model.graph.insert_after(found.leave, [enter, leave])
+    model.graph.outputs.append(leave.outputs[0])
+    assert [*find_rounds(model, {**PAIRS, "g": "next_h.g"})] == ["h"]

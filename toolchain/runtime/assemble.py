@@ -116,13 +116,23 @@ def find_round(model: ir.Model, taken: str, made: str) -> Round | None:
     return Round(enter, leave, enter.outputs[0], source) if stored == other and stored[1] is not None else None
 
 
+def find_rounds(model: ir.Model, states: Mapping[str, str]) -> dict[str, Round]:
+    """By input of the model, the states whose integers go round, each in a tensor of its own."""
+    found: dict[str, Round] = {}
+    for taken, made in states.items():
+        each = find_round(model, taken, made)
+        if each and all(each.made is not other.made for other in found.values()):
+            found[taken] = each
+    return found
+
+
 def cut_model(model: ir.Model, states: Mapping[str, str] = NONE) -> tuple[HostModel | RegionCall, ...]:
     """The steps of a model, in the order in which they run; tensors that only pass through make no step.
 
     states: by input, the output that is this input in the next run. Conversions at both ends of one whose integers go round are steps of their own,
     the first and the last, so that they can be left out between runs.
     """
-    return _Cut(model, [each for pair in states.items() if (each := find_round(model, *pair))]).steps()
+    return _Cut(model, [*find_rounds(model, states).values()]).steps()
 
 
 class _Cut:
@@ -244,7 +254,8 @@ def assemble_bundle(
     """
     members: dict[str, bytes] = {}
     hosts, programs, plan = list[HostSegment](), list[RegionProgram](), list[PlanStep]()
-    for step in cut_model(model, {state.input: state.output for state in states}):
+    pairs = {state.input: state.output for state in states}
+    for step in cut_model(model, pairs):
         if isinstance(step, HostModel):
             plan.append(PlanStep("host", len(hosts)))
             hosts.append(_host(step, len(hosts), members))
@@ -256,14 +267,14 @@ def assemble_bundle(
     inputs = tuple(replace(_interface(value), preparation=(preparations or {}).get(value.name or "")) for value in model.graph.inputs)
     outputs = tuple(_interface(value) for value in model.graph.outputs)
     targets = tuple(target_of(machine) for machine in machines)
-    held = tuple(_state(model, state, members) for state in states)
+    rounds = find_rounds(model, pairs)
+    held = tuple(_state(state, rounds.get(state.input), members) for state in states)
     return Bundle(Manifest(name, __version__, source, targets, inputs, outputs, tuple(plan), tuple(hosts), tuple(programs), held), members)
 
 
-def _state(model: ir.Model, state: StartedState, members: dict[str, bytes]) -> State:
+def _state(state: StartedState, found: Round | None, members: dict[str, bytes]) -> State:
     start = data_name(state.start) if state.start else ""
     members.update({start: state.start} if start else {})
-    found = find_round(model, state.input, state.output)
     taken, made = (found.taken.name or "", found.made.name or "") if found else (state.input, state.output)
     return State(state.input, state.output, taken, made, start)
 
