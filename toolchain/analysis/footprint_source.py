@@ -3,7 +3,7 @@
 Addresses, guards and bounds are computed over columns of loop-invariant values.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -139,13 +139,25 @@ class FootprintSource:
     columns: tuple[tuple[Expr, ...], ...]
 
 
-def footprint_source(machine: Machine) -> FootprintSource:
-    """Raises UserError E0707 for an address that C cannot hold."""
+MANY = 100
+"""Nests of a kind of instruction that is left out for programs which have none of it: one that stands for a whole loop takes as long to write and
+to compile as all others together."""
+
+
+def large_kinds(machine: Machine) -> frozenset[int]:
+    """Kinds of instructions with MANY nests or more."""
+    nests = machine_nests(machine)
+    return frozenset(kind for kind, instruction in enumerate(machine.instructions) if len(nests[instruction.name]) >= MANY)
+
+
+def footprint_source(machine: Machine, without: Collection[int] = ()) -> FootprintSource:
+    """without: kinds of instructions that have no functions. Raises UserError E0707 for an address that C cannot hold."""
     parts = [f"#define LONGEST {float(LONGEST)}", (CHECKER / "footprint.c").read_text(), HELPERS, *_memories(machine)]
     columns: list[tuple[Expr, ...]] = []
     for kind, instruction in enumerate(machine.instructions):
         writer = _Kind(machine, kind)
-        nests = [n for n in machine_nests(machine)[instruction.name] if n.occurrence.kind in ("read", "write", "feed", "fill")]
+        known = () if kind in without else machine_nests(machine)[instruction.name]
+        nests = [n for n in known if n.occurrence.kind in ("read", "write", "feed", "fill")]
         parts += [writer.nest(number, nest) for number, nest in enumerate(sorted(nests, key=lambda n: n.occurrence.kind == "fill"))]
         calls = "".join(f" nest_{kind}_{n}(w, row);" for n in range(len(nests)))
         parts.append(f"static void kind_{kind}(Work *w, int64_t row) {{ (void)w; (void)row;{calls} }}\n")

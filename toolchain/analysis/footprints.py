@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.compile import load_library
-from toolchain.analysis.footprint_source import FootprintSource, Table, footprint_source
+from toolchain.analysis.footprint_source import FootprintSource, Table, footprint_source, large_kinds
 from toolchain.analysis.state import State
 from toolchain.isa.footprint import vector as footprint_vector
 from toolchain.isa.footprint.footprints import Faults, Footprints, Runs, join_faults, merge_runs
@@ -57,7 +57,7 @@ def native_footprints(program: Program, order: Ints, provenance: Provenance) -> 
 
     Raises MemoryError, and UserError E0608 for a control memory that cannot be followed.
     """
-    code = machine_source(program.machine)
+    code = program_source(program)
     library = load_library("footprints", code.source, QUICK)
     return None if library is None else _Call(program, order, provenance, code).run(library)
 
@@ -76,13 +76,15 @@ class _Key:
 
 
 @functools.lru_cache(maxsize=128)
-def _source(key: _Key) -> FootprintSource:
-    return footprint_source(key.machine)
+def _source(key: _Key, without: frozenset[int]) -> FootprintSource:
+    return footprint_source(key.machine, without)
 
 
-def machine_source(machine: Machine) -> FootprintSource:
-    """The generated C of a machine, written once for each Machine object."""
-    return _source(_Key(machine))
+def program_source(program: Program) -> FootprintSource:
+    """The generated C of a program's machine, written once for each Machine object; large kinds are left out where the program has none."""
+    large = large_kinds(program.machine)
+    used = large and not large.isdisjoint(np.unique(program.kind).tolist())
+    return _source(_Key(program.machine), frozenset[int]() if used else large)
 
 
 @dataclass(frozen=True)
