@@ -142,6 +142,13 @@ def test_machines_and_schedules_are_told_apart(folder: Path, capsys: pytest.Capt
     assert "params.LOG_BUS " in capsys.readouterr().out
 
 
+def test_builds_of_different_models_are_compared_and_not_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(folder / "c" / "report", model="other")
+    assert main(["compare", "a", "c"]) == 0
+    assert main(["compare", "a", "c", "--fail-above", "1 %"]) == 1
+    assert "E0007 the builds are of different models: net, other; --fail-above is for builds of one model" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

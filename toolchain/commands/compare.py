@@ -113,6 +113,9 @@ def _require_one_kind(found: "Comparison", judged: bool) -> None:
     for other in others:
         if other.kind != first.kind:
             raise fail("E0007", f"'{first.name}' is a {first.kind}, '{other.name}' is a {other.kind}", hint="compare things of one kind")
+    models = dict.fromkeys(side.model for side in found.sides)
+    if judged and len(models) > 1:
+        raise fail("E0007", f"the builds are of different models: {', '.join(models)}", hint="--fail-above is for builds of one model")
     if judged and not any(figure.judged for figure in first.figures.values()):
         raise fail("E0007", f"'{first.name}' has no figure that could get worse", hint="--fail-above is for builds whose times are known")
 

@@ -41,6 +41,13 @@ def test_accuracy_that_falls_is_worse_and_a_missing_figure_too() -> None:
     assert list(worsened(back, 1.0)) == ["C says nothing of 'machine'", "'accuracy' is 1.1 % worse in B than in A", "C says nothing of 'accuracy'"]
 
 
+def test_a_later_side_that_is_not_exact_is_told_also_where_the_first_was_never_verified() -> None:
+    sides = [Side(name, BUILD, "", figures=figures) for name, figures in (("a", {}), ("b", {"exact": Figure(0, "yes", MORE, judged=True)}))]
+    assert list(worsened(Comparison(tuple(sides)), 1.0)) == ["B is not exact"]
+    right = Side("b", BUILD, "", figures={"exact": Figure(1, "yes", MORE, judged=True)})
+    assert not list(worsened(Comparison((sides[0], right)), 1.0))
+
+
 @given(st.floats(0.001, 1e6), st.floats(0.0, 1e6), st.sampled_from([LESS, MORE]))
 def test_a_figure_is_worse_in_one_direction_alone(first: float, other: float, better: int) -> None:
     sides = [Side("s", BUILD, "", figures={"f": Figure(value, "", better, judged=True)}) for value in (first, other)]

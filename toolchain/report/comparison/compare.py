@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from toolchain.report.comparison.sides import MORE, NEITHER, Figure, Part, Side
+from toolchain.report.comparison.sides import EXACT, MORE, NEITHER, Figure, Part, Side
 from toolchain.spec.typed_json import Tree
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -63,9 +63,12 @@ def change_percent(first: float, other: float) -> float | None:
 
 
 def worsened(found: Comparison, percent: float) -> Iterator[str]:
-    """A sentence for each judged figure of a later side that is worse than the first side's by more than so many per cent of it, or is missing."""
+    """A sentence for each judged figure of a later side that is worse than the first side's by more than so many per cent of it, or is missing, and
+    for each later side that is not exact."""
     for name, (first, *others) in found.figures.items():
         for letter, other in zip(found.letters[1:], others, strict=True):
+            if first is None and name == EXACT and other is not None and not other.value:
+                yield f"{letter} is not exact"
             if first is None or not first.judged or first.better == NEITHER:
                 continue
             if other is None:

@@ -24,6 +24,9 @@ LESS, MORE, NEITHER = -1, 1, 0
 BUILD, MACHINE, SCHEDULE = "build", "machine", "schedule"
 """Kinds of things that can be compared with each other; reports and bundles are builds."""
 
+EXACT = "exact"
+"""The figure that says whether a build was verified to be."""
+
 MAX_BYTES = 1 << 28
 
 UNWORKING = ("assumptions", "target.summary", "target.sources")
@@ -56,7 +59,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Side:
-    """name: as the user gave it. title: its content in words. machine, schedule: texts by key. figures: by name. parts: in the program's order."""
+    """name: as the user gave it. title: its content in words. machine, schedule: texts by key. figures: by name. parts: in the program's order.
+    model: of a build."""
 
     name: str
     kind: str
@@ -65,6 +69,7 @@ class Side:
     schedule: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
     parts: tuple[Part, ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,9 @@ def report_side(path: Path, name: str, schedule: Mapping[str, str]) -> Side:
     """schedule: by key, where the build's folder is there. Raises UserError E0001, E0330 (unreadable) and E0007 (no report)."""
     report = read_report(path)
     parts = tuple(_part(region, use, report) for region in report.regions for use in region.operations)
-    return Side(name, BUILD, f"{report.model} on {report.machine}", machine_keys(report.machines), schedule, dict(_figures(report)), parts)
+    return Side(
+        name, BUILD, f"{report.model} on {report.machine}", machine_keys(report.machines), schedule, dict(_figures(report)), parts, report.model
+    )
 
 
 def read_report(path: Path) -> Report:
@@ -133,7 +140,7 @@ def _figures(report: Report) -> Iterator[tuple[str, Figure]]:
     yield from _memories(report.memories, report.images)
     yield from ((f"accuracy, {way}", Figure(100 * share, "%", MORE, judged=True)) for way, share in report.accuracy.items())
     if report.exact is not None:
-        yield "exact", Figure(int(report.exact), "yes", MORE, judged=True)
+        yield EXACT, Figure(int(report.exact), "yes", MORE, judged=True)
 
 
 def times(images: int, cycles: float, machine_ms: float, total_ms: float) -> Iterator[tuple[str, Figure]]:
@@ -208,7 +215,9 @@ def bundle_side(path: Path, name: str) -> Side:
     found = {each: machine for each, machine in machines.items() if machine is not None}
     figures = dict(_bundle_figures(found, manifest)) if len(found) == len(machines) else {}
     parts = tuple(Part(region.name, "region", region.cycles / region.images) for region in manifest.regions)
-    return Side(name, BUILD, f"{manifest.model} on {' + '.join(keys)}", machine_keys(keys), _schedules(bundle, str(path)), figures, parts)
+    return Side(
+        name, BUILD, f"{manifest.model} on {' + '.join(keys)}", machine_keys(keys), _schedules(bundle, str(path)), figures, parts, manifest.model
+    )
 
 
 def _schedules(bundle: Bundle, place: str) -> dict[str, str]:
