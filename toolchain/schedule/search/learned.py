@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import exp, log
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,15 +17,15 @@ from toolchain.schedule.planner import Planner
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import ORACLES, Prices, compute_cycles, dram_cycles, exact, untimed
 from toolchain.schedule.search.templates import find_embeddings, fusion_graph, load_templates
-from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.tiling.tiles import unit_cycles
 from toolchain.spec.arrays import Reals
 from toolchain.spec.errors import UserError, fail, nearest
-from toolchain.spec.files import PACKAGE, read_limited
+from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
-from toolchain.spec.schema import conforms
+from toolchain.spec.typed_json import from_json, to_json
 from toolchain.spec.yaml_nodes import MAX_BYTES
 
-SCHEMA = PACKAGE / "schemas" / "oracle.schema.json"
+FORMAT = 1
 RIDGE = 0.1
 """The penalty on a weight, for each sample (of 1e-3 to 0.1 the best on networks that were left out, on zu2)."""
 FAR = 3.0
@@ -64,7 +63,8 @@ class Deviation:
 
 @dataclass(frozen=True)
 class LearnedOracle:
-    """machine: its name. units: by which facts are told. mean, spread: of each fact. weights: of 1, the facts, and their products."""
+    """machine: its name. units: by which facts are told. mean, spread: of each fact. weights: of 1, the facts, and their products. format: of the
+    file."""
 
     machine: str
     units: tuple[str, ...]
@@ -72,6 +72,7 @@ class LearnedOracle:
     mean: tuple[float, ...]
     spread: tuple[float, ...]
     weights: tuple[float, ...]
+    format: int = FORMAT
 
     def price(self, planner: Planner) -> float:
         """Cycles of the planner's region."""
@@ -90,33 +91,33 @@ class LearnedOracle:
 
     def text(self) -> str:
         """The file."""
-        names = {"machine": self.machine, "units": list(self.units), "groups": self.groups}
-        numbers = {name: list(getattr(self, name)) for name in ("mean", "spread", "weights")}
-        return json.dumps({"format": 1, **names, **numbers}, indent=1) + "\n"
+        return json.dumps(to_json(self), indent=1) + "\n"
 
 
 def facts_of(planner: Planner) -> Facts:
     """Facts of a region as a group. Raises UserError E1003, E1004, E1007, E1008 where it has no plan."""
     found, machine, region = untimed(planner).first(), planner.machine, planner.region
     grouped = {index for proposal in found.chosen for index in proposal.group.operations}
-    alone = [tiling for index, tiling in enumerate(found.base.tilings) if index not in grouped]
-    parts = [tiling.estimate for tiling in alone] + [proposal.cycles for proposal in found.chosen]
-    each = [*alone, *(tiling for proposal in found.chosen for tiling in proposal.tilings)]
-    whole, busy = sum(parts), _busy(each)
-    longest = sum(max(tiling.busy.values(), default=0.0) for tiling in each)
+    pairs = enumerate(zip(found.base.problems, found.base.tilings, strict=True))
+    alone = [pair for index, pair in pairs if index not in grouped]
+    parts = [tiling.estimate for _, tiling in alone] + [proposal.cycles for proposal in found.chosen]
+    each = [*alone, *(pair for proposal in found.chosen for pair in zip(proposal.problems, proposal.tilings, strict=True))]
+    cycles = [unit_cycles(problem, tiling) for problem, tiling in each]
+    whole, busy = sum(parts), _sums(cycles)
+    longest = sum(max(own.values(), default=0.0) for own in cycles)
     count, shares = len(region.operations), [busy.get(unit.name, 0.0) / whole for unit in machine.units]
     bounds = [compute_cycles(machine, region) / whole, dram_cycles(machine, region) / whole]
     sums = [longest / whole, max(shares), sum(shares), max(parts) / whole]
     return Facts(whole, (*shares, *sums, *bounds, log(whole), 1 / count, count / whole, float(len(found.chosen))))
 
 
-def _busy(tilings: Sequence[Tiling]) -> Mapping[str, float]:
-    """Cycles by unit."""
-    busy: dict[str, float] = {}
-    for tiling in tilings:
-        for unit, cycles in tiling.busy.items():
-            busy[unit] = busy.get(unit, 0.0) + cycles
-    return busy
+def _sums(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """By unit."""
+    found: dict[str, float] = {}
+    for own in each:
+        for unit, cycles in own.items():
+            found[unit] = found.get(unit, 0.0) + cycles
+    return found
 
 
 def draw_samples(space: Space) -> Iterator[Sample]:
@@ -162,19 +163,17 @@ def _rounded(numbers: Reals) -> list[float]:
 def read_oracle(path: Path, machine: Machine) -> LearnedOracle:
     """Raises UserError E0001 and E0330 for a file that cannot be read, E1012 for one that is no oracle, or that of another machine."""
     try:
-        given: Any = json.loads(read_limited(path, MAX_BYTES, "the oracle"))
-    except (ValueError, RecursionError):
-        given = None
-    if not conforms(SCHEMA, given):
-        raise fail("E1012", "this is not as `tilewright fusion learn` writes it", hint="learn it again", place=str(path))
-    columns = {name: tuple(map(float, given[name])) for name in ("mean", "spread", "weights")}
-    found = LearnedOracle(given["machine"], tuple(given["units"]), given["groups"], **columns)
+        given: object = json.loads(read_limited(path, MAX_BYTES, "the oracle"))
+        found = from_json(LearnedOracle, given)
+        facts = len(found.mean)
+        whole = len(found.spread) == facts and len(found.weights) == 1 + facts + facts * (facts + 1) // 2
+        if found.format != FORMAT or not whole or min(found.spread, default=1.0) <= 0:
+            raise ValueError
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise fail("E1012", "this is not as `tilewright fusion learn` writes it", hint="learn it again", place=str(path)) from None
     if (found.machine, found.units) != (machine.name, tuple(unit.name for unit in machine.units)):
         text = f"this oracle was learnt for machine '{found.machine}' with the units {', '.join(found.units)}"
         raise fail("E1012", text, hint=f"learn one for '{machine.name}': tilewright fusion learn target={machine.name} model=...", place=str(path))
-    facts = len(found.mean)
-    if len(found.spread) != facts or len(found.weights) != 1 + facts + facts * (facts + 1) // 2:
-        raise fail("E1012", "the numbers of mean, spread and weights do not go together", hint="learn it again", place=str(path))
     return found
 
 

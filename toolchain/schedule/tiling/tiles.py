@@ -74,6 +74,20 @@ def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, a
     return Candidates(problem, sizes, names, rooms, held, contexts, trips_of(problem, sizes), streams, known=known).best(best)
 
 
+def unit_cycles(problem: Problem, tiling: Tiling) -> dict[str, float]:
+    """Cycles by unit of a tiling that the search found, by the closed form; none for one of sizes that the search does not know."""
+    if tiling.busy:
+        return {**tiling.busy}
+    table = tile_table(problem)
+    sizes, names, rooms, chosen = table.among({name: (size,) for name, size in tiling.sizes.items()})
+    if chosen is None or not len(chosen):
+        return {}
+    none = np.zeros(1, np.int64)
+    taken = {name: [Taken(none, none, none + len(tiling.places.get(name, ())))] for name in rooms}
+    one = Candidates(problem, sizes, names, rooms, taken, 1, trips_of(problem, sizes), known=table.costs(False).taken(chosen))
+    return {unit: float(cycles[0]) for unit, cycles in one.busy(tiling.order).items()}
+
+
 def tile_fits(problem: Problem) -> bool:
     """Whether any tile fits with one slot of each place. The search for tiles asks for the same table later."""
     table = tile_table(problem)
@@ -244,7 +258,7 @@ class Candidates:
         used = {name: int(room[index]) for name, room in self.rooms.items() if room[index]}
         places = {name: slots_of(self.taken[name], index, room, self.problem.pools[self.problem.memories[name]]) for name, room in used.items()}
         sizes = {name: int(size[index]) for name, size in self.sizes.items()}
-        busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()}
+        busy = {unit: float(cycles[index]) for unit, cycles in self.busy(order).items()} if self.problem.slab else {}
         return Tiling(sizes, order, places, used, value, busy)
 
     def _fills(self, place: Place, order: tuple[str, ...]) -> Reals:
