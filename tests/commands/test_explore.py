@@ -38,11 +38,11 @@ def test_options_go_before_the_file(folder: Path, capsys: pytest.CaptureFixture[
         (["vta"], "E1501 nothing varies; for example --vary SIZE=3..5"),
         (["vta", "--vary", "LOG_BLOK=3"], "E1501 'LOG_BLOK' is no parameter of machine 'vta'; did you mean 'LOG_BLOCK'?"),
         (["vta", "--vary", "LOG_BLOCK=4", "--objective", "tme"], "E1501 there is no objective 'tme'"),
+        (["none.yaml", "--vary", "LOG_BLOCK=4"], "E0001 there is no study and no machine file 'none.yaml'"),
         (["vta", "--vary", "LOG_BLOCK=4", "--budget", "0"], "E0002 --budget is 0, it must be from 1 on"),
         (["vta", "--vary", "LOG_BLOCK=4", "--workers", "0"], "E0002 --workers is 0, it must be from 1 on"),
         (["vta", "--vary", "LOG_BLOCK=4", "--vary", "LOG_BLOCK=3"], "E1501 'LOG_BLOCK' is varied twice"),
         (["vta", "--vary", "LOG_BLOCK=4", "--models", "digits,digit"], "E0001 unknown model 'digit'; did you mean 'digits'?"),
-        (["none.yaml", "--vary", "A=1"], "E0001 there is no machine file 'none.yaml'"),
     ],
 )
 def test_mistakes_are_one_line_and_measure_nothing(words: list[str], told: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,8 @@ def study_of(arguments: argparse.Namespace) -> "Study":
     if arguments.workers < 1:
         raise fail("E0002", f"--workers is {arguments.workers}, it must be from 1 on")
     path = Path(arguments.study)
+    if path.suffix in (".yaml", ".yml") and not path.exists():
+        raise fail("E0001", f"there is no study and no machine file '{path}'")
     study = read_study(path) if _is_study(path) else Study(arguments.study, (), ())
     own = tuple(map(axis_of, arguments.vary))
     axes = (*(axis for axis in study.axes if axis.name not in {each.name for each in own}), *own)
