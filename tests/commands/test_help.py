@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolchain.cli import main
-from toolchain.commands.help import SHELLS, complete_machine, complete_variable
+from toolchain.commands.help import SHELLS, complete_machine, complete_variable, without_links
 from toolchain.tasks.variables import VARIABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,19 @@ def test_variables_and_their_values() -> None:
 @pytest.mark.parametrize("code", ["E0501", "e0501"])
 def test_a_code_is_explained(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", code]) == 0
-    assert capsys.readouterr().out == (ROOT / "docs" / "errors" / "E0501.md").read_text()
+    assert capsys.readouterr().out == without_links((ROOT / "docs" / "errors" / "E0501.md").read_text())
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ("see [covers](../schedules.md#covers).", "see covers (docs/schedules.md)."),
+        ("as [E0501](E0501.md) says", "as E0501 says"),
+        ("`a[0](1)` stays", "`a[0](1)` stays"),
+    ],
+)
+def test_a_terminal_follows_no_links(page: str, told: str) -> None:
+    assert without_links(page) == told
 
 
 def test_an_unknown_code_names_its_neighbours(capsys: pytest.CaptureFixture[str]) -> None:

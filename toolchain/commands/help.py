@@ -13,6 +13,7 @@ from toolchain.tasks.variables import CHOICES, VARIABLES
 
 SHELLS = ("bash", "zsh", "fish")
 _CODE = re.compile(r"[Ee][0-9]{1,8}")
+_LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([\w-]+)\.md(?:#[\w-]*)?\)")
 NEAR = 3
 """Known codes that are named for an unknown one."""
 ZSH_HEAD = "#compdef tilewright\n"
@@ -73,6 +74,11 @@ def error_page(code: str) -> str:
     return path.read_text()
 
 
+def without_links(page: str) -> str:
+    """The page for a terminal, which follows no links: one to another page names it, one to an error is its text alone."""
+    return _LINK.sub(lambda link: link[1] if _CODE.fullmatch(link[2]) else f"{link[1]} (docs/{link[2]}.md)", page)
+
+
 def _error_pages() -> Path:
     """In a checkout or installed."""
     from toolchain.spec.files import PACKAGE, is_folder
@@ -86,6 +92,6 @@ def print_help(arguments: argparse.Namespace) -> None:
     Ends the program as argparse does: code 2 for an unknown command. Raises UserError E0002 for an unknown code.
     """
     if len(arguments.topic) == 1 and _CODE.fullmatch(arguments.topic[0]):
-        print(error_page(arguments.topic[0].upper()), end="")
+        print(without_links(error_page(arguments.topic[0].upper())), end="")
         return
     arguments.parser.parse_args([*arguments.topic, "--help"])
