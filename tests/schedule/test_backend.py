@@ -80,5 +80,5 @@ def test_machines_of_other_code_are_checked_too() -> None:
 
 
 def test_a_machine_of_graphs_has_no_kernel_to_go_without() -> None:
-    with pytest.raises(UserError, match="E1001 machine 'graphengine' has no kernel 'conv2d'; it takes graphs, and has no kernels"):
+    with pytest.raises(UserError, match="E1001 machine 'graphengine' cannot go without a kernel 'conv2d'; it takes graphs whole"):
         load_backends([replace(load_machine("graphengine"), without=("conv2d",))])

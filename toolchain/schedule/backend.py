@@ -62,7 +62,8 @@ def _kernels(machine: Machine) -> Mapping[str, Kernel]:
     if not machine.takes_graphs:
         return load_kernels(machine)
     if machine.without:
-        raise fail("E1001", f"machine '{machine.name}' has no kernel '{machine.without[0]}'", hint="it takes graphs, and has no kernels")
+        text = f"machine '{machine.name}' cannot go without a kernel '{machine.without[0]}'"
+        raise fail("E1001", text, hint="it takes graphs whole, so none is left out")
     return {}
 
 
