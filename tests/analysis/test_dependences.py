@@ -92,7 +92,7 @@ def test_without_a_compiler_they_are_the_same(ops: list[Op]) -> None:
     made = program(MACHINE, ops)
     quick = dependences(made)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolchain.analysis.dependences.load_library", lambda *_: None)
+        patched.setattr("toolchain.analysis.dependences.load_checker", lambda *_: None)
         assert np.array_equal(dependences(made).needs, quick.needs)
 
 
@@ -112,7 +112,7 @@ def test_without_a_compiler_conflicts_are_the_same(runs: Runs, free: set[int]) -
     unit = np.arange(16) % 3
     quick = find_conflicts([runs], unit, free)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolchain.analysis.dependences.load_library", lambda *_: None)
+        patched.setattr("toolchain.analysis.dependences.load_checker", lambda *_: None)
         assert all(np.array_equal(one, other) for one, other in zip(find_conflicts([runs], unit, free), quick, strict=True))
 
 

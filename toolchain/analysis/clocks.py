@@ -9,12 +9,11 @@ import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens, sync_tokens
 from toolchain.spec.errors import Diagnostic
@@ -166,7 +165,6 @@ def _rows(n: int, owner: Ints, value: Ints) -> tuple[Ints, Ints]:
 
 
 Clocks = NDArray[np.int32]
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 def happens_before(program: Program, order: Ints, tokens: SyncTokens | None = None) -> Clocks:
@@ -225,7 +223,7 @@ def _unordered(matching: Matching, posts: slice, boundary: Ints, clock: Clocks, 
 
 def _propagate(known: Edges, order: Ints, queue: Ints, position: Ints, overlaps: Flags) -> Clocks:
     clock = np.zeros((len(queue), len(overlaps)), np.int32)
-    library = load_library("clocks", (CHECKER / "clocks.c").read_text())
+    library = load_checker("clocks")
     if library is None:
         _propagate_plain(known, order, queue, position, overlaps, clock)
     else:

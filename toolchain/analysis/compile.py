@@ -23,6 +23,7 @@ from toolchain.spec.files import write_atomic
 LISTENER: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("LISTENER", default=nullcontext)
 """The context that is entered while the compiler runs, as its first run takes seconds: a command shows it and keeps it out of its times."""
 
+CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fwrapv", "-fno-strict-aliasing", "-ffp-contract=off", "-fPIC", "-shared")
 EXACT = ("-ffp-contract=off",)
 """Stands behind a user's own flags: results of floating formats must not depend on them."""
@@ -66,6 +67,17 @@ def load_library(name: str, source: str, flags: tuple[str, ...] = (), files: Fil
     """
     path, own = compiler(), tuple(os.environ.get("TILEWRIGHT_CFLAGS", "").split())
     return _load(path, name, source, (*flags, *own), files) if path else None
+
+
+def load_checker(name: str) -> ctypes.CDLL | None:
+    """The library of templates/checker/NAME.c, read once: loops over millions of instructions ask for it again and again. None, and raises, as
+    `load_library`."""
+    return load_library(name, _checker_text(name))
+
+
+@functools.cache
+def _checker_text(name: str) -> str:
+    return (CHECKER / f"{name}.c").read_text()
 
 
 def link_program(files: Mapping[str, bytes], flags: Sequence[str]) -> bytes:

@@ -6,12 +6,11 @@ The program's order says which of two accesses comes first. Nothing here knows o
 import ctypes
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.isa.footprint.footprints import Runs, join_runs
 from toolchain.isa.footprint.provenance import Provenance, register_runs
 from toolchain.isa.program import Ints, Program
@@ -19,7 +18,6 @@ from toolchain.spec.arrays import ranked
 
 Needs = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 FEW = 8
 """Runs of an instruction that are looked at one by one."""
 
@@ -96,11 +94,16 @@ def find_conflicts(accesses: Iterable[Runs], unit: Ints, units: Collection[int])
     return first, second
 
 
+def _cut(runs: Runs) -> tuple[Ints, Ints, int]:
+    """Runs of one memory as pieces low..high - 1, which no run cuts, and how many pieces there are."""
+    places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
+    return places[: len(runs)], places[len(runs) :], pieces
+
+
 def _conflicts(runs: Runs, own: Flags) -> tuple[Ints, Ints]:
     """Pairs of one memory. own: bool [n], who may come first."""
-    places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
-    low, high = places[: len(runs)], places[len(runs) :]
-    library = load_library("dependences", (CHECKER / "dependences.c").read_text())
+    low, high, pieces = _cut(runs)
+    library = load_checker("dependences")
     if library is not None:
         return _conflicts_native(library, runs, (low, high), pieces, own)
     first, second = _met(runs, low, high - low)
@@ -152,9 +155,8 @@ def _met(accesses: Runs, low: Ints, size: Ints) -> tuple[Ints, Ints]:
 def sweep(runs: Runs, unit: Ints, needs: Needs) -> None:
     """Raises `needs` by the accesses to one memory, in order: remembers the last reader and the last writer of every unit, for every
     piece that is never cut. Only the last writer is kept; waiting for it covers earlier ones."""
-    places, pieces = ranked(np.concatenate([runs.start, runs.stop]))
-    low, high = places[: len(runs)], places[len(runs) :]
-    library = load_library("dependences", (CHECKER / "dependences.c").read_text())
+    low, high, pieces = _cut(runs)
+    library = load_checker("dependences")
     if library is None:
         sweep_pieces(runs, low, high, pieces, unit, needs)
     else:

@@ -5,8 +5,8 @@ Addresses, guards and bounds are computed over columns of loop-invariant values.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
+from toolchain.analysis.compile import CHECKER
 from toolchain.isa.c_source import HELPERS, INT64, CValue, CWriter
 from toolchain.isa.footprint.footprints import LONGEST
 from toolchain.isa.footprint.loop_nest import Exists, Nest, instance_of, machine_nests, scheduled
@@ -123,9 +123,6 @@ class AddressWriter:
 def variable(name: str) -> str:
     """A C name for a variable; loop variables and replica indices never collide with fields, which are numbered."""
     return f"v_{name.replace('@', 'at_').replace('#', '_n')}"
-
-
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.arrays import Array
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Machine
+from toolchain.spec.fingerprint import MachineKey
 
 QUICK = ("-O1",)
 """The compiler needs seconds for a machine's text, and half as many so; a program's footprints then take hundredths of a second longer."""
@@ -62,21 +62,8 @@ def native_footprints(program: Program, order: Ints, provenance: Provenance) -> 
     return None if library is None else _Call(program, order, provenance, code).run(library)
 
 
-@dataclass(frozen=True)
-class _Key:
-    """A machine compared by identity."""
-
-    machine: Machine
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.machine is other.machine
-
-    def __hash__(self) -> int:
-        return id(self.machine)
-
-
 @functools.lru_cache(maxsize=128)
-def _source(key: _Key, without: frozenset[int]) -> FootprintSource:
+def _source(key: MachineKey, without: frozenset[int]) -> FootprintSource:
     return footprint_source(key.machine, without)
 
 
@@ -84,7 +71,7 @@ def program_source(program: Program) -> FootprintSource:
     """The generated C of a program's machine, written once for each Machine object; large kinds are left out where the program has none."""
     large = large_kinds(program.machine)
     used = large and not large.isdisjoint(np.unique(program.kind).tolist())
-    return _source(_Key(program.machine), frozenset[int]() if used else large)
+    return _source(MachineKey(program.machine), frozenset[int]() if used else large)
 
 
 @dataclass(frozen=True)

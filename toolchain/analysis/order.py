@@ -6,12 +6,11 @@ A program that stops is explained: which instruction waits for which counter, an
 import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.analysis.token_run import TokenRun, run_tokens
 from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens, sync_tokens
@@ -177,9 +176,6 @@ def _cycle(program: Program, blocks: dict[int, Block]) -> list[int]:
     return []
 
 
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
-
-
 def issue_order(program: Program, seed: int | None = None, tokens: SyncTokens | None = None) -> Ints:
     """int64 [n]: of the ready instructions the earliest in the program goes first, with a seed a random one.
 
@@ -213,7 +209,7 @@ def _sums(tokens: SyncTokens, moves: Moves) -> Ints:
 
 def simulate(table: QueueTable, tokens: SyncTokens, seed: int | None = None) -> TokenRun:
     """Runs until the end, a deadlock or a lost token. In C where there is a compiler, else in Python, with one result."""
-    library = load_library("queues", (CHECKER / "queues.c").read_text())
+    library = load_checker("queues")
     if library is None:
         return run_tokens(table, tokens, seed)
     return _run_native(library, table, tokens, seed)

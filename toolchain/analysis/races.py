@@ -12,12 +12,11 @@ import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.isa.footprint.footprints import Footprints, Runs, granules
 from toolchain.isa.footprint.loop_nest import machine_nests, project
 from toolchain.isa.footprint.provenance import Provenance
@@ -162,9 +161,6 @@ def _latest(first: Ints, second: Ints, queue: Ints, chosen: NDArray[np.bool_]) -
     return kept
 
 
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
-
-
 class _Record(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_int64) for name in Hazards.__dataclass_fields__)
 
@@ -180,7 +176,7 @@ class _Task(ctypes.Structure):
 
 def hazards(prints: Footprints, timeline: Timeline) -> Hazards:
     """Every race and every read of unwritten granules: in C where there is a compiler, else with numpy. Raises MemoryError."""
-    library = load_library("hazards", (CHECKER / "hazards.c").read_text())
+    library = load_checker("hazards")
     return find_hazards(prints, timeline) if library is None else _native(library, prints, timeline)
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from toolchain.spec.arrays import Array
 
 Tensors = Mapping[str, Array]
-NONE: Mapping[str, str] = {}
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ from toolchain.spec.yaml_nodes import Node
 
 
 def read_states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:
-    """The section `state` of a model's file. Raises UserError E0815 for an input that is not there, or an output that is two states."""
-    if root.get("state") is None:
-        return ()
+    """The section `state`, which is there. Raises UserError E0815 for an input that is not there, or an output that is two states."""
     found = tuple(_state(name, node, path, inputs) for name, node in root.members("state"))
     outputs = [state.output for state in found]
     if twice := next((state for number, state in enumerate(found) if state.output in outputs[:number]), None):

@@ -109,7 +109,7 @@ class Job:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Of the dimensions that have several, which it is built in."""
+        """By dimension of which there are several, the size that it is built in."""
         return {name: size for name, size in self.variables.dims if name in self.lengths}
 
     @property

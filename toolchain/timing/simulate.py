@@ -2,13 +2,12 @@
 
 import ctypes
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
@@ -17,8 +16,6 @@ from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.timing.cost import Costs, instruction_costs
 from toolchain.timing.event_run import run_events
 from toolchain.timing.timeline import Result, Times, empty_result
-
-CHECKER = Path(__file__).resolve().parents[1] / "templates" / "checker"
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def time_program(program: Program, footprints: Footprints, provenance: Provenanc
 
 def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
     """In C where there is a compiler, else in Python; both give the same bits."""
-    library = load_library("events", (CHECKER / "events.c").read_text())
+    library = load_checker("events")
     if library is None:
         return run_events(table, tokens, costs, fair)
     return _run_native(library, table, tokens, costs, fair)

@@ -43,7 +43,7 @@ def test_without_a_compiler_the_starts_are_the_same(seed: int, ranked: bool) -> 
     chosen = rank if ranked else None
     found = told(run_clock(work, taken, chosen)), urgency(work).tolist()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("toolchain.schedule.synchronisation.list_clock.load_library", lambda *_: None)
+        patched.setattr("toolchain.schedule.synchronisation.list_clock.load_checker", lambda *_: None)
         assert (told(run_clock(work, taken, chosen)), urgency(work).tolist()) == found
 
 

@@ -235,6 +235,13 @@ class Grouping:
         """With its groups."""
         return replace(with_groups(self.base, self.candidates, self.members.storage, self.chosen), shared=self.shared)
 
+    @property
+    def alone(self) -> "list[tuple[Problem, Tiling]]":
+        """Operations in no group, with their tiles."""
+        grouped = {index for proposal in self.chosen for index in proposal.group.operations}
+        pairs = enumerate(zip(self.base.problems, self.base.tilings, strict=True))
+        return [pair for index, pair in pairs if index not in grouped]
+
     def joined(self, proposal: Proposal) -> "Grouping":
         """With one more group."""
         chosen = sorted([*self.chosen, proposal], key=lambda each: each.group.operations.start)

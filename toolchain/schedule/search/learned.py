@@ -97,11 +97,8 @@ class LearnedOracle:
 def facts_of(planner: Planner) -> Facts:
     """Facts of a region as a group. Raises UserError E1003, E1004, E1007, E1008 where it has no plan."""
     found, machine, region = untimed(planner).first(), planner.machine, planner.region
-    grouped = {index for proposal in found.chosen for index in proposal.group.operations}
-    pairs = enumerate(zip(found.base.problems, found.base.tilings, strict=True))
-    alone = [pair for index, pair in pairs if index not in grouped]
-    parts = [tiling.estimate for _, tiling in alone] + [proposal.cycles for proposal in found.chosen]
-    each = [*alone, *(pair for proposal in found.chosen for pair in zip(proposal.problems, proposal.tilings, strict=True))]
+    parts = [tiling.estimate for _, tiling in found.alone] + [proposal.cycles for proposal in found.chosen]
+    each = [*found.alone, *(pair for proposal in found.chosen for pair in zip(proposal.problems, proposal.tilings, strict=True))]
     cycles = [unit_cycles(problem, tiling) for problem, tiling in each]
     whole, busy = sum(parts), _sums(cycles)
     longest = sum(max(own.values(), default=0.0) for own in cycles)

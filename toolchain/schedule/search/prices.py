@@ -23,9 +23,7 @@ Key = tuple[object, ...]
 def estimate(planner: Planner) -> float:
     """Cycles by the closed form of the tile search: those of each group, and of each operation alone."""
     found = untimed(planner).first()
-    grouped = {index for proposal in found.chosen for index in proposal.group.operations}
-    alone = sum(tiling.estimate for index, tiling in enumerate(found.base.tilings) if index not in grouped)
-    return alone + sum(proposal.cycles for proposal in found.chosen)
+    return sum(tiling.estimate for _, tiling in found.alone) + sum(proposal.cycles for proposal in found.chosen)
 
 
 def exact(planner: Planner) -> float:

@@ -6,16 +6,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
+from toolchain.analysis.compile import load_checker
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.synchronisation.plan import Durations
-
-SOURCE = Path(__file__).resolve().parents[2] / "templates" / "checker" / "list_schedule.c"
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Run:
 
 def urgency(work: Work) -> Ints:
     """int64 [bundles], the first bundle of a unit that keeps its order which needs it, through others or not; those that none needs come last."""
-    library, count = load_library("list_schedule", SOURCE.read_text()), len(work.bundles)
+    library, count = load_checker("list_schedule"), len(work.bundles)
     if library is None:
         return np.array(_urgency(work), np.int64)
     found = np.full(count, count, np.int64)
@@ -100,7 +97,7 @@ def run_clock(work: Work, taken: Durations, rank: Ints | None) -> Run | None:
     held, latency = np.zeros(len(work.bundles), np.int64), np.zeros(len(work.bundles), np.int64)
     np.add.at(held, work.owner, taken.held)
     np.maximum.at(latency, work.owner, taken.latency)
-    library = load_library("list_schedule", SOURCE.read_text())
+    library = load_checker("list_schedule")
     if library is not None:
         return _run_native(library, work, (held, latency), rank)
     clock = _Clock(work, (_listed(held), _listed(latency)), None if rank is None else _listed(rank))
