@@ -1,7 +1,6 @@
 """`tilewright mcp`: commands as tools of a Model Context Protocol server on standard input and output."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -24,7 +23,7 @@ def serve(arguments: argparse.Namespace) -> None:
     if not 1 <= arguments.deadline <= LONGEST_SECONDS:
         raise fail("E0002", f"--deadline is {arguments.deadline}, it must be from 1 to {LONGEST_SECONDS} seconds")
     try:
-        from toolchain.commands.mcp_tools import Tools, tool_server
+        from toolchain.commands.mcp_tools import Tools, serve_tools
     except ImportError:
         hint = "pip install 'tilewright[mcp]'"
         raise fail("E0009", "the server needs the package 'mcp' of version 2, which is not installed", hint=hint) from None
@@ -32,5 +31,4 @@ def serve(arguments: argparse.Namespace) -> None:
         tools = Tools(Confined(folder.resolve()), Path(scratch), arguments.allow_build, arguments.deadline)
         if sys.stdin.isatty():
             print("a client speaks to this server on standard input; end it with Ctrl-D", file=sys.stderr)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clients end a server by it; commands under way and the scratch folder go first
-        tool_server(tools).run()
+        serve_tools(tools)

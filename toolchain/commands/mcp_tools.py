@@ -1,5 +1,7 @@
 """The tools of `tilewright mcp`: each runs a command in a process of its own, and answers with its text or JSON."""
 
+import asyncio
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ Sides = Annotated[
     list[str],
     Field(min_length=2, max_length=8, description="two to eight of one kind: machines, or builds (build/MACHINE/MODEL), reports, bundles, schedules"),
 ]
+AGAIN_SECONDS = 1.0
 Variables = Mapping[str, str | int]
 Further = Annotated[dict[str, str | int] | None, Field(description='further variables, such as {"place": "all", "params": "NAME:VALUE"}')]
 
@@ -131,7 +134,29 @@ def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
-def tool_server(tools: Tools) -> MCPServer[None]:
+def serve_tools(tools: Tools) -> None:
+    """Serves on standard input and output until the input ends. Raises KeyboardInterrupt on SIGINT and SIGTERM, once commands under way are gone."""
+    try:
+        asyncio.run(_serve(_tool_server(tools)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _serve(server: MCPServer[None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _cancel_tasks, loop)
+    await server.run_stdio_async()
+
+
+def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Each by itself, the reader of standard input too: a cancelled group would wait for its next line. Again later, for tasks that were starting."""
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.call_later(AGAIN_SECONDS, _cancel_tasks, loop)
+
+
+def _tool_server(tools: Tools) -> MCPServer[None]:
     """The server, which says nothing on standard error but warnings."""
     server: MCPServer[None] = MCPServer("tilewright", instructions=ABOUT, version=__version__, log_level="WARNING")
     for tool in (tools.check, tools.explain, tools.report, tools.compare):
