@@ -26,6 +26,7 @@ READING: dict[str, tuple[str, Mapping[str, Any]]] = {
     "both": ("check", {"machine": "vta", "model": "digits"}),
     "outside": ("check", {"machine": "../secret.yaml"}),
     "twice": ("explain", NETWORK | {"variables": {"target": "vta"}}),
+    "misspelt": ("explain", NETWORK | {"variabels": {"place": "all"}}),
     "alone": ("compare", {"sides": ["vta"]}),
     "compared": ("compare", {"sides": ["clib", "clib32"]}),
     "built": ("build", NETWORK),
@@ -78,10 +79,11 @@ def test_what_only_reads_answers_and_writes_nothing(session: tuple[list[str], di
 
 def test_mistakes_are_errors_of_the_tool_with_their_whole_text(session: tuple[list[str], dict[str, CallToolResult]]) -> None:
     answers = session[1]
-    assert all(answers[name].is_error for name in ("broken", "both", "outside", "built", "twice", "alone"))
+    assert all(answers[name].is_error for name in ("broken", "both", "outside", "built", "twice", "misspelt", "alone"))
     assert "broken.yaml:3:1: E0108 unknown key 'bogus'\nbogus: 1\n^\n" in _text(answers["broken"])
     assert _text(answers["both"]) == "E0002 check takes a machine, a machine and a program, or a model"
     assert _text(answers["twice"]) == "E0002 'target' is no further variable; the arguments machine and model say it"
+    assert _text(answers["misspelt"]) == "E0002 'explain' takes no argument 'variabels'; did you mean 'variables'?"
     refused = "E0010 '../secret.yaml' is outside the folder that is served; give a name, or a path below that folder"
     assert _text(answers["outside"]) == refused
     assert _text(answers["built"]) == "E0010 this server does not build; start it with --allow-build"

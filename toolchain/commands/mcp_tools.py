@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from toolchain import __version__
 from toolchain.commands.confined import MOST, Confined, Finished, run_command
-from toolchain.spec.errors import UserError, fail
+from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.files import read_limited
 
 ABOUT = (
@@ -156,9 +156,23 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
     loop.call_later(AGAIN_SECONDS, _cancel_tasks, loop)
 
 
+class _Server(MCPServer[None]):
+    """Refuses arguments that a tool has not got; the library would drop them."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        for tool in await self.list_tools():
+            known = list(tool.input_schema["properties"])
+            if tool.name == name and (strange := [each for each in arguments if each not in known]):
+                hint = nearest(strange[0], known) or f"it takes {', '.join(known)}"
+                return _failed(str(fail("E0002", f"'{name}' takes no argument '{strange[0][:80]}'", hint=hint)))
+        return await super().call_tool(name, arguments, context)
+
+
 def _tool_server(tools: Tools) -> MCPServer[None]:
     """The server, which says nothing on standard error but warnings."""
-    server: MCPServer[None] = MCPServer("tilewright", instructions=ABOUT, version=__version__, log_level="WARNING")
+    server = _Server("tilewright", instructions=ABOUT, version=__version__, log_level="WARNING")
     for tool in (tools.check, tools.explain, tools.report, tools.compare):
         server.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True), structured_output=False)
     server.add_tool(tools.build, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False), structured_output=False)
