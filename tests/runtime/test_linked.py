@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 import toolchain
 from bench.in_process import Compiled
-from tests import float_networks
+from tests import float_networks, steps_network
 from tests.c_networks import compiled, pictures, plain
 from toolchain.cli import main
 from toolchain.runtime import linked
@@ -148,6 +148,33 @@ def test_operators_of_the_host_are_functions_of_a_second_library(tmp_path: Path)
 
 
 @needs_compiler
+def test_handles_are_sequences_of_a_model_with_states(tmp_path: Path) -> None:
+    """Two of them take turns; one begins anew in the middle."""
+    network, folder, name = steps_network.built("clib", steps_network.ALONE), tmp_path / "steps", "steps"
+    folder.mkdir()
+    write_bundle(folder / "model.bundle", network.bundle)
+    assert main(["export", "c", "--library", str(folder / "model.bundle"), "-o", str(folder / "c")]) == 0
+    library, data = _shared(folder, name), (folder / "model.bundle").read_bytes()
+    handles = [ctypes.c_void_p(), ctypes.c_void_p()]
+    assert [library.steps_open(ctypes.byref(handle), data, ctypes.c_size_t(len(data))) for handle in handles] == [0, 0]
+
+    def check(handle: ctypes.c_void_p, number: int, steps: slice) -> None:
+        x, wanted = (np.concatenate([each[side][key] for each in network.oracle(number)[steps]]) for side, key in ((0, "x"), (1, "y")))
+        y = np.zeros_like(wanted)
+        assert library.steps_run(handle, ctypes.c_size_t(len(x)), x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p)) == 0
+        assert np.array_equal(y, wanted)
+
+    check(handles[0], 0, slice(0, 2))
+    check(handles[1], 1, slice(0, 3))
+    check(handles[0], 0, slice(2, 5))
+    assert library.steps_reset(handles[1]) == 0
+    check(handles[1], 2, slice(0, 5))
+    assert _text(library, name, library.steps_reset(None)) == "an argument is NULL"
+    for handle in handles:
+        library.steps_close(handle)
+
+
+@needs_compiler
 def test_a_library_with_its_bundle_inside_needs_no_file(tmp_path: Path) -> None:
     name = _exported(compiled(), tmp_path / "kinds", "--embed")
     library, model, samples, y = _shared(tmp_path / "kinds", name), ctypes.c_void_p(), pictures(3), np.zeros((3, 5), np.float32)
@@ -252,6 +279,17 @@ def test_a_region_in_c_is_machine_code_in_its_section_and_bytes_are_the_same_twi
     program.chmod(0o755)
     done = subprocess.run([program], input=pictures(2).tobytes(), capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (b"", built.executor.run({"x": pictures(2)[:, 0]}).outputs["y"].tobytes())
+
+
+@needs_compiler
+def test_the_start_of_a_state_is_a_parameter_of_the_program(tmp_path: Path) -> None:
+    network, program = steps_network.built("clib", steps_network.ALONE), tmp_path / "steps.elf"
+    write_bundle(tmp_path / "steps.bundle", network.bundle)
+    assert main(["export", "elf", str(tmp_path / "steps.bundle"), "-o", str(program)]) == 0
+    (state,), steps = network.bundle.manifest.states, network.oracle()
+    assert sections(program.read_bytes())[".tilewright.parameters.states"] == network.bundle.members[state.start]
+    given, wanted = (b"".join(each[side][name].tobytes() for each in steps) for side, name in ((0, "x"), (1, "y")))
+    assert subprocess.run([program], input=given, capture_output=True, check=True).stdout == wanted
 
 
 @pytest.mark.parametrize(("compiler", "code"), [("none", "E0711 there is no C compiler"), ("false", "E0710 .*refused generated code")])

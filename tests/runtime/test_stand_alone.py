@@ -14,7 +14,7 @@ import pytest
 from onnx import helper
 
 from bench.in_process import Target
-from tests import float_networks
+from tests import float_networks, steps_network
 from tests.c_networks import clib, compiled, pictures, plain
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
@@ -78,6 +78,26 @@ def test_a_device_in_another_process_gives_the_same_bytes(target: str, wide: boo
     model, samples = _built(tmp_path / "c"), pictures(2)
     done = subprocess.run([model, tmp_path / "plain.bundle", *DEVICE], input=samples.tobytes(), capture_output=True, check=True)
     assert (done.stderr, done.stdout) == (b"", plain(target, wide).executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
+
+
+@needs_compiler
+@pytest.mark.parametrize("target", ["clib", "vta"])
+def test_samples_are_steps_of_a_model_with_states(target: str, tmp_path: Path) -> None:
+    """The state begins as the bundle says, and goes round in floating point; the runtime in Python keeps its integers."""
+    network, path = steps_network.built(target, steps_network.ALONE), tmp_path / "steps.bundle"
+    write_bundle(path, network.bundle)
+    assert main(["export", "c", str(path), "-o", str(tmp_path / "c")]) == 0
+    steps = network.oracle()
+    assert len(steps) == 5
+    given, wanted = (b"".join(each[side][name].tobytes() for each in steps) for side, name in ((0, "x"), (1, "y")))
+    done = subprocess.run([_built(tmp_path / "c"), path, *DEVICE], input=given, capture_output=True, check=True)
+    assert (done.stderr, done.stdout) == (b"", wanted)
+
+
+def test_a_state_of_whole_numbers_is_refused() -> None:
+    network = steps_network.built("vta")
+    with pytest.raises(UserError, match="E1114 'count' is no float32 tensor of a known size"):
+        stand_alone(network.bundle, network.executor().machines)
 
 
 @needs_compiler

@@ -87,7 +87,6 @@ def export_c(arguments: argparse.Namespace) -> None:
     Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0002 for --embed without --library.
     """
     from toolchain.runtime.bundle import trusted_bundle
-    from toolchain.runtime.contents import check_stateless
     from toolchain.runtime.linked import c_library
     from toolchain.runtime.stand_alone import stand_alone
 
@@ -95,7 +94,6 @@ def export_c(arguments: argparse.Namespace) -> None:
         raise fail("E0002", "--embed is for a library", hint="add --library; `tilewright export elf` makes a program with its bundle inside")
     path, folder = Path(arguments.bundle), Path(arguments.output)
     bundle, machines = trusted_bundle(path)
-    check_stateless(bundle.manifest, str(path))
     library = c_library(bundle, machines, str(path), path.read_bytes() if arguments.embed else b"") if arguments.library else None
     files = library.files if library else stand_alone(bundle, machines, str(path))
     _write(folder, files)
@@ -107,12 +105,10 @@ def export_c(arguments: argparse.Namespace) -> None:
 def export_elf(arguments: argparse.Namespace) -> None:
     """Writes the program. Raises UserError E0001, E0005, E11xx for the bundle, E1114 where the model is no such program, E0710 and E0711."""
     from toolchain.runtime.bundle import trusted_bundle
-    from toolchain.runtime.contents import check_stateless
     from toolchain.runtime.linked import elf_program
 
     path, output = Path(arguments.bundle), Path(arguments.output)
     bundle, machines = trusted_bundle(path)
-    check_stateless(bundle.manifest, str(path))
     with sign("compiling"):
         program = elf_program(bundle, machines, str(path))
     write_atomic(output, program)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from toolchain.abi.dram_map import DramMap
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.work import Work
-from toolchain.spec.errors import fail
 from toolchain.spec.model import Host
 from toolchain.spec.typed_json import PLAIN_DEFAULT
 
@@ -181,13 +180,6 @@ class Bundle:
 def description_name(number: int) -> str:
     """The member with the text of a machine's file, which a bundle has or has not; machines are counted from 0."""
     return f"machine{number}.yaml"
-
-
-def check_stateless(manifest: Manifest, place: str) -> None:
-    """Raises UserError E1133 for a model with states, which a program in C does not keep."""
-    if manifest.states:
-        hint = "toolchain.load runs it, step by step"
-        raise fail("E1133", f"'{manifest.model}' has {len(manifest.states)} states, which a program in C does not keep", hint=hint, place=place)
 
 
 def step_of(manifest: Manifest, step: PlanStep) -> HostSegment | RegionProgram:

@@ -58,13 +58,17 @@ def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", 
     for region in bundle.manifest.regions:
         if not region.function:
             raise writer.refused(f"region '{region.name}' runs on a device, {region.target}, and a library has regions in C")
-    inputs, outputs = _ports(writer, bundle.manifest.inputs, "in"), _ports(writer, bundle.manifest.outputs, "out")
+    states = bundle.manifest.states
+    taken, kept = {state.input for state in states}, {state.output for state in states}
+    inputs = _ports(writer, [entry for entry in bundle.manifest.inputs if entry.name not in taken], "in")
+    outputs = _ports(writer, [entry for entry in bundle.manifest.outputs if entry.name not in kept], "out")
     files = {each: (RUNTIME / each).read_bytes() for each in (HEADER, BUNDLE_SOURCE)} | region_sources(bundle)
     name = _name(bundle.manifest.model, files)
     files |= {f"{name}_bundle.c": _array(name, embedded)} if embedded else {}
     sources = " ".join(sorted({f"{name}.c", *(each for each in files if each.endswith(".c"))}))
     values = {
         "model": bundle.manifest.model, "name": name, "inputs": inputs, "outputs": outputs, "steps": writer.steps, "sources": sources,
+        "states": writer.states(),
         "memories": writer.memories(), "tensors": list(writer.tensors.values()), "rounded": ROUNDED[writer.rounding], "embedded": len(embedded),
         "manifest": digest(manifest_text(bundle).encode()),
     }  # fmt: skip
@@ -145,6 +149,8 @@ def _sections(bundle: Bundle) -> Iterator[tuple[str, str]]:
             yield region.binary, f"{CODE}{_section_word(region.name)}"
         for member in region.constants.values():
             yield member, f"{PARAMETERS}{_section_word(region.name)}"
+    for member in dict.fromkeys(state.start for state in bundle.manifest.states if state.start):
+        yield member, f"{PARAMETERS}states"
 
 
 def _section_word(name: str) -> str:

@@ -15,12 +15,13 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
-from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, step_of
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, State, step_of
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Const, Expr, Name
 from toolchain.spec.model import Layout, Machine
 
+FLOAT_BYTES = 4
 SEQUENCE = 3
 """Axes of a sequence, [samples, rows, numbers]."""
 
@@ -105,7 +106,7 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
     manifest = digest(manifest_text(bundle).encode())
     text = render(
         "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
-        tensors=writer.tensors.values(), steps=writer.steps, rounded=ROUNDED[writer.rounding], linked=linked,
+        tensors=writer.tensors.values(), steps=writer.steps, states=writer.states(), rounded=ROUNDED[writer.rounding], linked=linked,
     )  # fmt: skip
     return {"program.c": text.encode(), **files}
 
@@ -185,6 +186,17 @@ class CMemory:
     registers: tuple[_Register, ...]
 
 
+@dataclass(frozen=True)
+class CState:
+    """A state of the model. taken, made: the arrays that a step reads and leaves. bytes: of each. start: the member with the numbers before the first
+    step, None for zeros."""
+
+    taken: str
+    made: str
+    bytes: int
+    start: _Part | None
+
+
 @dataclass
 class ProgramWriter:
     """Walks through the plan and collects the template's names. hint: of refusals. tensors: by the graph's names."""
@@ -199,9 +211,11 @@ class ProgramWriter:
 
     def write(self) -> None:
         manifest = self.bundle.manifest
+        taken, kept = {state.input for state in manifest.states}, {state.output for state in manifest.states}
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
-            self.steps.append(CStep("read", made.name, size=made.size))
+            if entry.name not in taken:
+                self.steps.append(CStep("read", made.name, size=made.size))
         for step in manifest.plan:
             run = step_of(manifest, step)
             if isinstance(run, RegionProgram):
@@ -211,7 +225,8 @@ class ProgramWriter:
         for entry in manifest.outputs:
             if entry.name not in self.tensors:
                 raise self.refused(f"the output '{entry.name}' is a constant")
-            self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
+            if entry.name not in kept:
+                self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
 
     def refused(self, text: str) -> UserError:
         return fail("E1114", text, hint=self.hint, place=self.place)
@@ -285,6 +300,14 @@ class ProgramWriter:
         if found is None:
             raise self.refused(f"'{port.name}' is no tensor of bytes in region '{run.name}'")
         return CStep(kind, tensor.name, region=run.name, loops=found.loops, copies=found.copies, place=found.place)
+
+    def states(self) -> list[CState]:
+        """The states of the model, in floating point: the integers that go round in a device's memory come out of the conversions as they were."""
+        return [self.state(state) for state in self.bundle.manifest.states]
+
+    def state(self, state: State) -> CState:
+        taken, made = self.tensors[state.input], self.tensors[state.output]
+        return CState(taken.name, made.name, FLOAT_BYTES * made.size, self.part(state.start, 0) if state.start else None)
 
     def memories(self) -> list[CMemory]:
         """The memory of each region, in their order."""
