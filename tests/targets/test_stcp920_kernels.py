@@ -13,10 +13,12 @@ from tests.verify.builds import build
 from tests.verify.networks import random_model
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.form.files import read_schedule_file
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.load import load_machine
+from toolchain.tasks.actions.paths import schedule_file
 from toolchain.timing.usage import summarise
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
@@ -113,9 +115,8 @@ def test_a_shortcut_with_a_stride_moves_only_the_pixels_that_it_reads() -> None:
     assert cycles["strided"] < 0.6 * cycles["conv2d"]
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_sum_is_made_where_a_convolution_left_its_operand(first: bool, tmp_path: Path) -> None:
-    """With tensors in the cluster's memory as with those in DRAM: the other operand comes from where it stands."""
+def sum_of_convolutions(folder: Path, first: bool = True) -> Path:
+    """first: the sum's first operand is the one that is made last."""
     rng = np.random.default_rng(5)
     shapes = {"v": (64, 3, 3, 3), "w": (128, 64, 1, 1), "u": (128, 64, 1, 1)}
     weights = {name: rng.normal(0, 0.2, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -128,10 +129,27 @@ def test_a_sum_is_made_where_a_convolution_left_its_operand(first: bool, tmp_pat
     ]
     ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [1, 3, 40, 40]), ("y", [1, 128, 40, 40]))]
     constants = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
-    path = tmp_path / "sum.onnx"
+    path = folder / "sum.onnx"
     graph = helper.make_graph(nodes, "sum", ends[:1], ends[1:], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
-    found = verdict(path, tmp_path / "build")
+    return path
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_sum_is_made_where_a_convolution_left_its_operand(first: bool, tmp_path: Path) -> None:
+    """With tensors in the cluster's memory as with those in DRAM: the other operand comes from where it stands."""
+    found = verdict(sum_of_convolutions(tmp_path, first), tmp_path / "build")
     assert found.exact, verdict_text(found)
     (schedule,) = (tmp_path / "build").rglob("schedule/region0.yaml")
     assert f"kernel: add_onto_{'x' if first else 'z'}" in schedule.read_text()
+
+
+def test_cores_that_share_an_image_share_the_tiles_of_such_a_sum(tmp_path: Path) -> None:
+    """Two images on two cores each: a core adds to the tile of the last convolution that it made itself, which is looked at piece by piece."""
+    job, built, samples = build("stcp920", str(sum_of_convolutions(tmp_path)), tmp_path / "build", images="2", streams="2", effort="0")
+    found = verify_model(built, {name: array[:2] for name, array in samples.items()}, SAMPLE)
+    assert found.exact, verdict_text(found)
+    assert found.tensors == 5
+    (group,) = (group for group in read_schedule_file(schedule_file(job, "region0")).groups if len(group.operations) > 1)
+    assert group.tiles
+    assert [share.stream for share in group.streams] == [0, 1]

@@ -12,9 +12,9 @@ from toolchain.verify.built import Built, read_built
 from toolchain.verify.compare import Samples
 
 
-def build(target: str, model: str, root: Path) -> tuple[Job, Built, Samples]:
-    """Everything up to the bundle; these networks are small, so that regions are made although they would not pay."""
-    plan = make_plan({"target": target, "model": model, "place": "all"}, root)
+def build(target: str, model: str, root: Path, **more: str) -> tuple[Job, Built, Samples]:
+    """Everything up to the bundle; these networks are small, so that regions are made although they would not pay. more: further variables."""
+    plan = make_plan({"target": target, "model": model, "place": "all", **more}, root)
     for name, step in plan.steps[0].items():
         if name in ("onnx", "calibration", "graph", "schedule", "bundle"):
             perform(step, lambda _: None)

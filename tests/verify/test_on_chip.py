@@ -85,7 +85,7 @@ def chain() -> tuple[ProgramUnderTest, OnChipReader, Tensors]:
 
 def looked_at(tested: ProgramUnderTest, peek: OnChipReader, state: State) -> NDArray[Any]:
     """The tensor in the middle, out of a state in which it is complete."""
-    (piece,) = peek.pieces("middle", tested.origins)
+    (piece,) = peek.pieces("middle", tested.origins, tested.program.stream)
     return peek.read(peek.copy(state, piece), "middle")
 
 

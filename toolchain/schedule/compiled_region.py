@@ -4,6 +4,8 @@ instructions of all streams could run one by one."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,11 +33,29 @@ def serial_order(program: Program, origins: Origins, schedule: Schedule) -> Ints
     group, instance = numbers[origins.operation], np.unique(origins.instance, return_inverse=True)[1]
     alike = _turns(program, origins) if schedule.multicast else np.zeros(len(program), np.int64)
     turn = np.where(shared[group], instance, alike)
+    for number in (number for number, each in enumerate(schedule.groups) if each.streams and len(each.operations) > 1):
+        mine = np.flatnonzero((group == number) & (origins.operation >= 0))
+        turn[mine] = _joint_turns(program.stream[mine], origins.operation[mine], instance[mine])
     own = np.where(origins.operation >= 0, group * (1 + turn.max(initial=0)) + turn, -1)
     if len(np.unique(program.stream[origins.operation >= 0])) < 2:
         return np.argsort(np.where(own < 0, np.maximum.accumulate(own), own), kind="stable")
     key = np.concatenate([np.maximum.accumulate(own[program.stream == stream]) for stream in np.unique(program.stream)])
     return np.argsort(key, kind="stable")
+
+
+def _joint_turns(stream: Ints, operation: Ints, instance: Ints) -> Ints:
+    """int64 [n]: the place of each instruction's step among those of a group that streams share. Steps of a stream stay in its order, and those of an
+    operation in theirs, since a load may serve streams that use it in a later step. All int64 [n], in the order of the program."""
+    steps, number = np.unique(np.stack([operation, instance]), axis=1, return_inverse=True)
+    before: dict[int, list[int]] = {k: [k - 1] if k and steps[0, k] == steps[0, k - 1] else [] for k in range(steps.shape[1])}
+    for each in np.unique(stream):
+        own, first = np.unique(number[stream == each], return_index=True)
+        in_turn: list[int] = own[np.argsort(first)].tolist()
+        for earlier, later in pairwise(in_turn):
+            before[later].append(earlier)
+    found = np.zeros(len(before), np.int64)
+    found[list(TopologicalSorter(before).static_order())] = np.arange(len(before))
+    return found[number]
 
 
 def _turns(program: Program, origins: Origins) -> Ints:

@@ -14,7 +14,7 @@ from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.depth_first import depth_first, late_work
 from toolchain.schedule.groups.members import Members, TileGroups
 from toolchain.schedule.groups.rings import RingPlaces
-from toolchain.schedule.groups.search import Grouping, GroupSearch, with_groups
+from toolchain.schedule.groups.search import Grouping, GroupSearch, over_tiles, with_groups
 from toolchain.schedule.groups.timed import StretchClock, TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
@@ -151,7 +151,9 @@ class Planner:
                 dealt = enumerate(zip(own, tilings, counts, strict=True))
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
-                return Grouping(plan, every, members)
+                search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
+                fused = TileGroups(self.machine, self.kernels, plan, choice, counts).proposals() if options.grouped else ()
+                return Grouping(plan, every, members, search.cut(over_tiles(plan, fused, counts)))
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
                 planned = tiles_apart(planned, residents, rivals)
@@ -160,7 +162,7 @@ class Planner:
                 if not options.grouped:
                     return Grouping(plan, every, members)
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
-                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice).proposals())
+                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice, counts).proposals())
                 timed = TimedGroups(search, self.clock, partial(with_groups, plan, every, storage))
                 return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(proposals))
             candidates = without(candidates, [crowded])

@@ -12,7 +12,7 @@ from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.multicast import team_of, teams
 from toolchain.schedule.rows.row_group import RowGroup
-from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_group, order_tiles
+from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_dealt_tiles, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
 from toolchain.schedule.tiling.slots import Ring, Rotation, find_rings
 from toolchain.schedule.writer import OperationPart, part_of
@@ -93,7 +93,11 @@ def dealt_steps(plan: Plan) -> Steps:
     placed: list[list[Dealt]] = []
     for number, (members, group) in enumerate(plan.runs()):
         own, shares = _own(plan, members), plan.shares.get(number)
-        placed.append(order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])])
+        if shares and isinstance(group, TileGroup):
+            last = own[-1][1]
+            placed.append(order_dealt_tiles(own, group.tiles(last.sizes, last.order), group.roots, shares, rings))
+        else:
+            placed.append(order_dealt(*own[0], shares, rings) if shares else [(0, item) for item in _order(own, group, rings[0])])
     return _steps(plan, placed)
 
 

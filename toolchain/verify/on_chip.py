@@ -142,8 +142,9 @@ class OnChipReader:
     def knows(self, tensor: str) -> bool:
         return tensor in self.map.tensors and bool(len(self._stores(tensor)))
 
-    def pieces(self, tensor: str, origins: Origins) -> list[Piece]:
-        """In the order of the real program's schedule, in which its origins are given; one for a tensor that no group makes."""
+    def pieces(self, tensor: str, origins: Origins, stream: Ints) -> list[Piece]:
+        """In the order of the real program's schedule; one for a tensor that no group makes. origins, stream: of its instructions in that order. The
+        streams of a group make tiles of their own, so a store needs the steps of its stream alone."""
         if not self.knows(tensor):
             return []
         makers = self._makers(tensor)
@@ -151,8 +152,9 @@ class OnChipReader:
             stop = 1 + max(int(np.flatnonzero(origins.operation == maker)[-1]) for maker in makers)
             return [Piece(stop, tensor, self._stores(tensor))]
         found: dict[int, list[Ints]] = {}
-        for maker in makers:
-            for stop, stores in after_work(origins, self.origins, maker):
+        dealt = self.stored.program.stream
+        for maker, own in ((maker, own) for maker in makers for own in np.unique(dealt[self._stores(tensor)]).tolist()):
+            for stop, stores in after_work(origins.only(stream == own), self.origins.only(dealt == own), maker):
                 found.setdefault(stop, []).append(stores)
         return [Piece(stop, tensor, np.concatenate(found[stop])) for stop in sorted(found)]
 
@@ -301,8 +303,8 @@ class TensorReader:
         """Readings of tensors on chip, in the order of the program under test."""
         peek = self.peek
         wanted = [name for name in tensors if peek and name not in self.tested.map.tensors]
-        origins = self.tested.origins.taken(self.tested.order)
-        return sorted((piece for name in wanted for piece in peek.pieces(name, origins)), key=lambda p: p.stop) if peek else []
+        origins, stream = self.tested.origins.taken(self.tested.order), self.tested.program.stream[self.tested.order]
+        return sorted((piece for name in wanted for piece in peek.pieces(name, origins, stream)), key=lambda p: p.stop) if peek else []
 
     def gather(self, state: State, piece: Piece, beside: Beside) -> None:
         """Reads a piece out of the state in which it is there."""

@@ -20,7 +20,7 @@ VTA = load_machine("vta")
 
 def group_of(name: str) -> TileGroup:
     plan = plan_region(VTA, load_kernels(VTA), CHAINS[name], Options(grouped=False))
-    (*_, found) = [group for group, _ in TileGroups(VTA, load_kernels(VTA), plan, TileChoice(2, 1)).proposals()]
+    (*_, found) = [group for group, _ in TileGroups(VTA, load_kernels(VTA), plan, TileChoice(2, 1), (1,) * len(plan.problems)).proposals()]
     return found
 
 

@@ -93,7 +93,8 @@ def test_loads_cost_as_many_slabs_as_there_are() -> None:
 def test_groups_over_tiles_end_with_an_operation_that_takes_tiles(name: str) -> None:
     machine, region = load_machine("vta"), fused_chains.CHAINS[name]
     kernels = load_kernels(machine)
-    search = TileGroups(machine, kernels, plan_region(machine, kernels, region, Options(grouped=False)), TileChoice(2, 1))
+    plan = plan_region(machine, kernels, region, Options(grouped=False))
+    search = TileGroups(machine, kernels, plan, TileChoice(2, 1), (1,) * len(plan.problems))
     found = list(search.proposals())
     assert found
     for group, tiled in found:

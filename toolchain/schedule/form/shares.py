@@ -58,7 +58,7 @@ def check_multicast(machine: Machine, kernels: Mapping[str, Kernel], schedule: S
 
 
 def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> Iterator[Diagnostic]:
-    group, (first, *more), path = schedule.groups[number], schedule.members[number], ("groups", number, "streams")
+    group, members, path = schedule.groups[number], schedule.members[number], ("groups", number, "streams")
     for index, share in enumerate(group.streams):
         if share.stream >= machine.streams:
             hint = f"streams are 0 to {machine.streams - 1}" if machine.streams > 1 else "leave 'streams' out"
@@ -67,13 +67,13 @@ def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> It
     if any(problem.kernel.loading and problem.kernel.constants for problem in plan.problems):
         yield schedule.fault("E1414", "kernels with records in a control memory run on one stream", path, "leave 'streams' out")
         return
-    if more or group.loads:
+    if (len(members) > 1 and not group.tiles) or group.loads:
         hint = "leave 'streams' out, or put the operations into groups of their own"
-        yield schedule.fault("E1414", "operations that share a loop, or load rings of rows, run on the first stream", path, hint)
+        yield schedule.fault("E1414", "operations that share a loop of rows, or load rings of rows, run on the first stream", path, hint)
         return
-    given, tiles = sum(share.tiles for share in group.streams), tile_count(plan.problems[first], plan.tilings[first])
+    given, tiles = sum(share.tiles for share in group.streams), tile_count(plan.problems[members[-1]], plan.tilings[members[-1]])
     if given != tiles:
-        text = f"the streams run {given} tiles of '{group.operations[0].name}', which has {tiles}"
+        text = f"the streams run {given} tiles of '{group.operations[-1].name}', which has {tiles}"
         yield schedule.fault("E1414", text, path, "how many there are follows from the sizes of 'tile'")
 
 

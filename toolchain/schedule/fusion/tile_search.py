@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from toolchain.schedule.fusion.tile_group import Reach, TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
 from toolchain.schedule.tiling.step_cost import overlapped
 from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of
-from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, fill_slots, take_slots
+from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, busiest, fill_slots, take_slots
 from toolchain.spec.arrays import Ints, Reals, rows_of
 
 MOST_ROWS = 1 << 16
@@ -31,18 +31,19 @@ class Tiled:
     cycles: float
 
 
-def search_tiles(group: TileGroup, contexts: int) -> Tiled | None:
-    """The best tiles by estimate; contexts: slots that each place has at least, fewer where nothing fits so. None where nothing fits."""
-    return next((found for count in range(contexts, 0, -1) if (found := _with_contexts(group, count)) is not None), None)
+def search_tiles(group: TileGroup, contexts: int, streams: int = 1) -> Tiled | None:
+    """The best tiles by estimate; contexts: slots that each place has at least, fewer where nothing fits so. streams: how many share the turns. None
+    where nothing fits."""
+    return next((found for count in range(contexts, 0, -1) if (found := _with_contexts(group, count, streams)) is not None), None)
 
 
-def _with_contexts(group: TileGroup, contexts: int) -> Tiled | None:
-    found = find_tiles(group, contexts)
+def _with_contexts(group: TileGroup, contexts: int, streams: int) -> Tiled | None:
+    found = find_tiles(group, contexts, streams)
     if found is None:
         return None
     best: tuple[float, int, tuple[str, ...]] | None = None
     for order in found.orders():
-        cycles = found.estimate(order)
+        cycles = found.estimate(order) if streams == 1 else found.shared(order)
         index = int(np.argmin(cycles))
         if best is None or cycles[index] < best[0]:
             best = float(cycles[index]), index, order
@@ -72,6 +73,17 @@ class GroupTiles:
         wrong = self.group.disagreement(self.group.tiles(tilings[-1].sizes, order))
         return None if wrong else Tiled(tilings, cycles)
 
+    def shared(self, order: tuple[str, ...]) -> Reals:
+        """Cycles: as `Candidates.shared`, of all members together."""
+        orders = [self.group.order_of(member, order) for member in range(len(self.members))]
+        parts = [each.parted(own) for each, own in zip(self.members, orders, strict=True)]
+        one, ports = replace(self, members=[part for part, _ in parts]), dict[str, Reals]()
+        for (part, streams), own in zip(parts, orders, strict=True):
+            for name, cycles in part.on_ports(own, streams).items():
+                ports[name] = ports.get(name, np.zeros_like(cycles)) + cycles
+        found = one.estimate(order)
+        return np.maximum(found, busiest(ports, len(found)))
+
     def estimate(self, order: tuple[str, ...]) -> Reals:
         """Cycles: as `Candidates.estimate`, of all members together. Around the busiest unit: the first one's first loads, the last one's store."""
         busy: dict[str, Reals] = {}
@@ -86,8 +98,8 @@ class GroupTiles:
         return overlapped(list(busy.values()), ends, self.contexts)
 
 
-def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
-    """Legal tiles that fit with so many slots of each place; None where there are none."""
+def find_tiles(group: TileGroup, contexts: int, streams: int = 1) -> GroupTiles | None:
+    """Legal tiles that fit with so many slots of each place; None where there are none. streams: how many share the turns."""
     sizes = _sizes(group)
     names = [tile_names(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
     legal = np.logical_and.reduce([allowed(problem, own) for problem, own in zip(group.problems, names, strict=True)])
@@ -108,7 +120,7 @@ def find_tiles(group: TileGroup, contexts: int) -> GroupTiles | None:
     held = [{name: [Taken(t.pool[fits], t.address[fits], t.count[fits]) for t in parts] for name, parts in each.items()} for each in taken]
     parts = zip(group.problems, *(_rows(each, fits) for each in (sizes, names, rooms)), held, _rows(trips, fits), strict=True)
     return GroupTiles(
-        group, [Candidates(problem, own, named, room, slots, contexts, times) for problem, own, named, room, slots, times in parts], contexts
+        group, [Candidates(problem, own, named, room, slots, contexts, times, streams) for problem, own, named, room, slots, times in parts], contexts
     )
 
 

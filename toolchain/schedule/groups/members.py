@@ -28,7 +28,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import align, constant
 from toolchain.spec.model import Machine
 
-Key = tuple[tuple[ProblemKey, ...], tuple[Pass, ...]]
+Key = tuple[tuple[ProblemKey, ...], tuple[Pass, ...], int]
 LONGEST = 8
 """Operations of a group."""
 
@@ -37,33 +37,36 @@ Planned = tuple[list[Problem], list[Tiling]]
 
 @dataclass(frozen=True)
 class TileGroups:
-    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. found: tiles of groups by the facts that decide them."""
+    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. counts: by operation, how many streams share its tiles. found:
+    tiles of groups by the facts that decide them."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
     plan: Plan
     choice: TileChoice
+    counts: Sequence[int]
     found: dict[Key, Tiled | None] = field(default_factory=dict[Key, "Tiled | None"])
 
     def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
-        """Every group whose tiles fit. None where pipelines have rules: no order of several operations' instructions is checked against those."""
+        """Every group whose tiles fit, of operations that as many streams share. None where pipelines have rules: no order of several operations'
+        instructions is checked against those."""
         if pipelined_steps(self.machine):
             return
         takers = {kernel.computes for kernel in self.kernels.values() if kernel.passed}
         for last in (index for index, bound in enumerate(self.plan.region.operations) if bound.operation.kind.name in takers):
             for members in (range(first, last + 1) for first in range(last - 1, max(last - LONGEST, -1), -1)):
-                problems = self._problems(members)
-                if problems is None:
+                problems, streams = self._problems(members), self.counts[last]
+                if problems is None or self.counts[members[0]] != streams:
                     break
                 group = make_tile_group(self.plan.region, members, problems)
-                if isinstance(group, TileGroup) and (found := self._tiles(group)) is not None:
+                if isinstance(group, TileGroup) and (found := self._tiles(group, streams)) is not None:
                     yield group, found
 
-    def _tiles(self, group: TileGroup) -> Tiled | None:
+    def _tiles(self, group: TileGroup, streams: int) -> Tiled | None:
         """Groups of the same operations, each storing its result or not, share one search."""
-        key = tuple(self.choice.key(problem) for problem in group.problems), tuple(group.passes)
+        key = tuple(self.choice.key(problem) for problem in group.problems), tuple(group.passes), streams
         if key not in self.found:
-            self.found[key] = search_tiles(group, self.choice.contexts)
+            self.found[key] = search_tiles(group, self.choice.contexts, streams)
         return self.found[key]
 
     def _problems(self, operations: range) -> list[Problem] | None:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.groups.members import Members
@@ -50,18 +51,27 @@ def _row_cycles(problem: Problem, load: RowLoad) -> Busy:
 
 @dataclass(frozen=True)
 class Proposal:
-    """group: with its turns. problems, tilings: of its members. cycles: estimated."""
+    """group: with its turns. problems, tilings: of its members. cycles: estimated. streams: how many share its tiles."""
 
     group: RowGroup | TileGroup
     residents: Residents
     problems: Sequence[Problem]
     tilings: Sequence[Tiling]
     cycles: float
+    streams: int = 1
 
     @property
     def loads(self) -> bool:
         """Whether the group loads rings of its own."""
         return isinstance(self.group, RowGroup) and bool(self.group.loads)
+
+
+def over_tiles(plan: Plan, fused: Iterable[tuple[TileGroup, Tiled]], counts: Sequence[int] = ()) -> list[Proposal]:
+    """Groups over tiles, shared by as many streams as their operations. counts: by operation; none: one stream runs all."""
+    return [
+        Proposal(group, plan.residents, group.problems, tiled.tilings, tiled.cycles, counts[group.operations[0]] if counts else 1)
+        for group, tiled in fused
+    ]
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,7 @@ class GroupSearch:
 
     def proposals(self, fused: Iterable[tuple[TileGroup, Tiled]] = ()) -> list[Proposal]:
         """Every group that is estimated to gain. fused: those over tiles that there could be."""
-        tiled = (Proposal(group, self.plan.residents, group.problems, tiled.tilings, tiled.cycles) for group, tiled in fused)
-        return [*self._proposals(), *tiled]
+        return [*self._proposals(), *over_tiles(self.plan, fused)]
 
     def cut(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """The groups of the cut that is estimated to take the least time, in order."""
@@ -216,7 +225,10 @@ def with_groups(plan: Plan, candidates: Mapping[str, Candidate], storage: Storag
         tilings[p.group.operations.start : p.group.operations.stop] = p.tilings
     hidden = {name for p in chosen if isinstance(p.group, TileGroup) for name in p.group.hidden}
     groups = {numbers[p.group.operations[0]]: p.group for p in chosen}
-    return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents, hidden=hidden), groups)
+    inside = {index for p in chosen for index in p.group.operations}
+    shares = {numbers[index]: own for index, own in plan.shares.items() if index not in inside}
+    shares |= {numbers[p.group.operations[0]]: even_shares(tile_count(p.problems[-1], p.tilings[-1]), p.streams) for p in chosen if p.streams > 1}
+    return Plan(plan.region, plan.order, problems, tilings, residents, in_dram(storage, residents, hidden=hidden), groups, shares)
 
 
 @dataclass(frozen=True)

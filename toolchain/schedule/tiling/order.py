@@ -128,6 +128,11 @@ def order_dealt(
         for step, tile in itertools.chain(*tiles[first : first + count]):
             orders[stream].add(Turn(0, 0, {}), step, tile)
         first += count
+    return _side_by_side(orders)
+
+
+def _side_by_side(orders: "Mapping[int, _Order]") -> list[tuple[int, Placed]]:
+    """A step of each stream in turn. orders: by stream."""
     parts = [[(stream, item) for item in _merged(order.events, order.loads)] for stream, order in sorted(orders.items())]
     return [item for items in itertools.zip_longest(*parts) for item in items if item is not None]
 
@@ -136,10 +141,28 @@ def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], root
     """All step instances of operations that share one loop of tiles. turns: by turn, the tile of each member, which is done before the next one's."""
     order = _Order(members, {name: Tiles(ring, True) for name, ring in rings.items()}, roots=roots)
     for number, tiles in enumerate(turns):
-        for member, outer in enumerate(tiles):
-            for step, tile in _tile_work(*members[member], outer):
-                order.add(Turn(member, number, {}), step, tile)
+        order.run(number, tiles)
     return list(_merged(order.events, order.loads))
+
+
+def order_dealt_tiles(
+    members: Sequence[Member],
+    turns: Sequence[Sequence[Tile]],
+    roots: Rooted,
+    shares: Sequence[tuple[int, int]],
+    rings: Mapping[int, Mapping[str, Ring]],
+) -> list[tuple[int, Placed]]:
+    """As `order_tiles`, where several streams share the turns, each in its own memories. shares: (stream, successive turns). rings: of every
+    stream."""
+    orders: dict[int, _Order] = {}
+    first = 0
+    for stream, count in shares:
+        if stream not in orders:
+            orders[stream] = _Order(members, {name: Tiles(ring, True) for name, ring in rings[stream].items()}, roots=roots)
+        for number in range(first, first + count):
+            orders[stream].run(number, turns[number])
+        first += count
+    return _side_by_side(orders)
 
 
 class _Order:
@@ -163,6 +186,12 @@ class _Order:
             if freed is not None and load is not None:
                 self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
         self.events.append((turn.member, Instance(step, tile, taken)))
+
+    def run(self, number: int, tiles: Sequence[Tile]) -> None:
+        """A turn of a group over tiles: each member's tile, one after the other."""
+        for member, outer in enumerate(tiles):
+            for step, tile in _tile_work(*self.members[member], outer):
+                self.add(Turn(member, number, {}), step, tile)
 
     def bring(self, turn: Turn, load: RowLoad) -> None:
         """A load of rows into a ring."""

@@ -149,6 +149,11 @@ def fill_slots(
     return taken
 
 
+def busiest(ports: Mapping[str, Reals], count: int) -> Reals:
+    """[count]: of the port that is kept longest; 0 where there is none."""
+    return np.maximum.reduce([np.zeros(count), *ports.values()])
+
+
 @dataclass(frozen=True)
 class Candidates:
     """Legal tiles, as arrays. names: `tile_names`. rooms, taken: of one slot and of all slots. trips: by dimension, how many tiles there are.
@@ -197,24 +202,28 @@ class Candidates:
 
     def shared(self, order: tuple[str, ...]) -> Reals:
         """Cycles where streams share the tiles: of the one with the most, but no fewer than all of them keep a port that they share."""
+        one, streams = self.parted(order)
+        return np.maximum(one.estimate(order), busiest(one.on_ports(order, streams), len(streams)))
+
+    def parted(self, order: tuple[str, ...]) -> "tuple[Candidates, Reals]":
+        """The work of the stream that has the most of it, and how many work at once. Streams take parts of the outer loops first."""
         left = np.full(len(next(iter(self.sizes.values()))), float(self.streams))
         own = dict(self.trips)
         for name in order:
             tiles = np.ceil(self.trips[name])
             part = np.minimum(left, tiles)
             own[name], left = np.minimum(self.trips[name], np.ceil(tiles / part)), left / part
-        one = replace(self, trips=own, streams=1, whole=self)
-        return np.maximum(one.estimate(order), one.contended(order, self.streams / left))
+        return replace(self, trips=own, streams=1, whole=self), self.streams / left
 
-    def contended(self, order: tuple[str, ...], streams: Reals) -> Reals:
-        """Cycles that so many streams, each with this work, keep the busiest port that several of them share."""
-        machine, busiest = self.problem.machine, np.zeros(len(streams))
+    def on_ports(self, order: tuple[str, ...], streams: Reals) -> dict[str, Reals]:
+        """By port that several streams share, the cycles that so many of them, each with this work, keep it."""
+        machine, found = self.problem.machine, dict[str, Reals]()
         steps = [(self.times(step, order), moved) for step, moved in (self.whole or self).transfers]
         for resource in (r for r in machine.timing.resources if machine.instances(r.scope) < machine.streams):
             sharing = np.minimum(streams, machine.streams // machine.instances(resource.scope))
             one = (times * moved[resource.name] for times, moved in steps if resource.name in moved)
-            busiest = np.maximum(busiest, sharing * sum(one, start=np.zeros(len(streams))))
-        return busiest
+            found[resource.name] = sharing * sum(one, start=np.zeros(len(streams)))
+        return found
 
     @cached_property
     def transfers(self) -> list[tuple[Step, dict[str, Ints]]]:
