@@ -70,6 +70,7 @@ SMALL_RUNS = {
     "mutants": "--targets stcp920 --count 2 --kernels 1 --shapes 3",
     "search": "--model digits --target vta --folder made --effort 0,3",
     "decoder": "--small --target gemmini --tokens 8 --folder made",
+    "attention": "--lengths 32 --heads 1 --width 32 --folder made",
     "lengths": "--small --target dpuv3 --folder made",
     "graphturbo": "--model digits --ways 2x1 --batch 4 --effort 0 --folder made",
 }  # fmt: skip

@@ -12,8 +12,10 @@ from tests.tasks.builds import ROOT
 from tests.verify.builds import build
 from tests.verify.networks import random_model
 from toolchain.operations.library import kinds_of
+from toolchain.schedule.form.files import read_schedule_file
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.load import load_machine
+from toolchain.tasks.actions.paths import schedule_file
 from toolchain.verify.kernel_check import check_kernel
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
@@ -53,6 +55,17 @@ def test_an_encoder_is_exact(tmp_path: Path) -> None:
     found = verdict(tmp_path / "encoder.onnx", tmp_path / "build")
     assert found.exact, verdict_text(found)
     assert (len(found.regions), found.tensors) == (2, 13)
+
+
+def test_few_queries_at_a_time_leave_room_for_more_keys(tmp_path: Path) -> None:
+    """An accumulator of 64 rows holds the scores of 16 queries and 64 keys, or of 10 and 96."""
+    onnx.save(encoder(heads=1, width=48, rows=96), tmp_path / "encoder.onnx")
+    job, built, samples = build("gemmini", str(tmp_path / "encoder.onnx"), tmp_path / "build", params="ACC_ROWS:64")
+    found = verify_model(built, samples, SAMPLE)
+    assert found.exact, verdict_text(found)
+    kernels = [each for region in built.bundle.manifest.regions for each in read_schedule_file(schedule_file(job, region.name)).entries()]
+    (tile,) = (dict(each.tile) for _, each in kernels if each.kernel == "attention_probabilities")
+    assert 0 < tile["m"] <= 10
 
 
 def test_a_padded_pool_of_negative_values_is_no_zero(tmp_path: Path) -> None:
