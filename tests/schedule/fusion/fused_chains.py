@@ -57,9 +57,9 @@ CHAINS = {
 }
 
 
-def free(group: TileGroup, contexts: int) -> Tiled | None:
+def free(group: TileGroup, contexts: int, streams: int = 1) -> Tiled | None:
     """A group's tiles, as if it took no time."""
-    found = search_tiles(group, contexts)
+    found = search_tiles(group, contexts, streams)
     return replace(found, cycles=0.0) if found else None
 
 

@@ -86,9 +86,9 @@ def test_an_estimate_that_likes_any_group_is_not_believed() -> None:
         assert compile_region(machine, kernels, region, Options(check=False)).schedule == apart.schedule
 
 
-def _cheap(group: TileGroup, contexts: int) -> Tiled | None:
+def _cheap(group: TileGroup, contexts: int, streams: int = 1) -> Tiled | None:
     """A group's tiles, as if they took a little less time than they do."""
-    found = search_tiles(group, contexts)
+    found = search_tiles(group, contexts, streams)
     return replace(found, cycles=0.9 * found.cycles) if found else None
 
 
