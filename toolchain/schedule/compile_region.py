@@ -86,35 +86,47 @@ def search_schedule(
 def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Schedule) -> Schedule:
     """The schedule of copies, with loads for all of them at once where that is quicker; also one whose tiles count on that.
 
-    Neighbours are timed, with their part of the ports. found: of one copy."""
+    Neighbours are timed, with their part of the ports. Groups that streams share are held against the best without them once more, on the whole
+    machine, where copies meet at the ports. found: of one copy."""
     copies = Copies(options.copies, options.streams)
     groups = teams(machine, copies)
     team = Copies(len(groups[0]), copies.streams)
     own = part_of_ports(machine, len(groups), team.times * team.streams)
-    other = make_schedule(machine, turned(estimated_plan(machine, kernels, region, options)))
-    tried = [found, *(replace(each, multicast=True) for each in (found, other))]
+    others = [make_schedule(machine, turned(estimated_plan(machine, kernels, region, options)))]
+    if _shares_groups(others[0]):
+        others.append(make_schedule(machine, turned(estimated_plan(machine, kernels, region, replace(options, grouped=False)))))
+    tried = [found, *(replace(each, multicast=True) for each in (found, *others))]
 
-    def cycles(schedule: Schedule) -> float:
-        return compile_schedule(own, kernels, region, replace(schedule, copies=team), replace(options, check=False)).cycles
+    def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
+        return compile_schedule(of, kernels, region, replace(schedule, copies=times), replace(options, check=False)).cycles
 
-    return min(tried, key=cycles)
+    best, *others = sorted(tried, key=cycles)
+    apart = next((each for each in others if not _shares_groups(each)), None)
+    return min(best, apart, key=lambda each: cycles(each, machine, copies)) if apart and _shares_groups(best) else best
+
+
+def _shares_groups(schedule: Schedule) -> bool:
+    """Whether streams share a group of several operations, whose estimate is less sure than that of operations apart."""
+    return any(group.streams and len(group.operations) > 1 for group in schedule.groups)
 
 
 def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
     """The schedule of one copy."""
     if options.streams == 1:
         return _one_stream(machine, kernels, region, options)
-    planner = _planner(machine, kernels, region, options)
+    everywhere = (options.streams,) * len(region.operations)
+    shared = make_schedule(machine, turned(_planner(machine, kernels, region, options).plan(everywhere)))
     if not options.timed_streams:
-        return make_schedule(machine, turned(planner.plan((options.streams,) * len(region.operations)))), ()
+        return shared, ()
 
     def timed(schedule: Schedule) -> Trial:
         compiled = compile_schedule(machine, kernels, region, schedule, replace(options, check=False))
         return Trial(schedule, compiled.cycles, spent(compiled))
 
+    planner = _planner(machine, kernels, region, replace(options, grouped=False))
     found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
     one, drafts = _one_stream(machine, kernels, region, replace(options, streams=1))  # one stream has an order of its own, and groups
-    tried = [timed(one), found]
+    tried = [timed(one), found, *([timed(shared)] if _shares_groups(shared) else [])]
     if any(group.streams for group in found.schedule.groups):
         tried.insert(1, timed(replace(found.schedule, barriers=True)))
         if can_multicast(machine, kernels):
