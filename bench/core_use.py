@@ -1,17 +1,41 @@
 """The work of units, the memories of tensors and the stages of compiled regions, as GraphTurbo's figures 16 and 17 and its table 3 have them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.timing.usage import summarise
+from toolchain.spec.model import Machine
+from toolchain.timing.usage import Summary, summarise
 
-Runs = Sequence[tuple[int, CompiledRegion]]
-"""Programs, and how often each runs."""
+
+@dataclass(frozen=True)
+class Ran:
+    """A program, and how often it runs."""
+
+    times: int
+    compiled: CompiledRegion
+
+    @cached_property
+    def use(self) -> Summary:
+        """Of one run."""
+        return summarise(self.compiled.timeline)
+
+    @property
+    def cycles(self) -> float:
+        """Of all runs."""
+        return self.times * self.compiled.cycles
+
+    @property
+    def moved(self) -> int:
+        """Bytes through DRAM in all runs."""
+        dram = (each for each in self.use.memories if each.name == self.compiled.map.memory)
+        return self.times * sum(each.read_bytes + each.written_bytes for each in dram)
 
 
 @dataclass(frozen=True)
@@ -28,20 +52,20 @@ class Stage:
     use: Mapping[str, float]
 
 
-def unit_use(runs: Runs) -> dict[str, float]:
+def unit_use(runs: Sequence[Ran]) -> dict[str, float]:
     """By unit, the share of all its instances' time for which it works, from 0 to 1."""
     busy, room = Counter[str](), Counter[str]()
-    for times, compiled in runs:
-        for unit in summarise(compiled.timeline).units:
-            busy[unit.name] += times * (unit.busy + unit.contended)
-            room[unit.name] += times * unit.instances * compiled.cycles
+    for ran in runs:
+        for unit in ran.use.units:
+            busy[unit.name] += ran.times * (unit.busy + unit.contended)
+            room[unit.name] += unit.instances * ran.cycles
     return {name: busy[name] / room[name] for name in busy if room[name]}
 
 
-def memories_of_tensors(runs: Runs) -> dict[str, int]:
+def memories_of_tensors(programs: Iterable[CompiledRegion]) -> dict[str, int]:
     """How many of the operations' results stand in each memory, DRAM first. One that is stored to DRAM as well counts there."""
     found = Counter[str]()
-    for _, compiled in runs:
+    for compiled in programs:
         found[compiled.map.memory] += 0
         on_chip = {buffer.tensor: buffer.memory for buffer in compiled.schedule.buffers if not buffer.stored}
         for bound in compiled.region.operations:
@@ -77,6 +101,21 @@ def stages(compiled: CompiledRegion) -> Iterator[Stage]:
 def _size(compiled: CompiledRegion, index: int) -> str:
     shape = compiled.region.tensors[compiled.region.operations[index].tensors["y"]]
     return f"{shape.height} x {shape.width}"
+
+
+def least_cycles(compiled: CompiledRegion) -> float:
+    """Products of all images on all cores at once, or all bytes of a run through DRAM once, as they are stored."""
+    machine, images = compiled.program.machine, compiled.map.rooms
+    products = images * sum(bound.operation.macs for bound in compiled.region.operations)
+    rooms = [compiled.map.segments[name] for name in ("inputs", "results")]
+    border = sum(each.bytes - (images - 1) * each.pitch for each in rooms)  # of one image: a segment has the rooms of all
+    moved = sum(map(len, compiled.constants.values())) + images * border
+    return max(products / (machine.timing.peak_macs or products or 1), moved / float(dram_rate(machine)))
+
+
+def dram_rate(machine: Machine) -> Fraction:
+    """Bytes a cycle through the widest port that the whole device shares."""
+    return max(Fraction(each.bytes_per_cycle, each.per) for each in machine.timing.resources if each.scope == "device")
 
 
 def shares_text(shares: Mapping[str, float]) -> str:

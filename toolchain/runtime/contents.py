@@ -168,6 +168,18 @@ class Manifest:
     regions: tuple[RegionProgram, ...]
     states: tuple[State, ...] = field(default=(), metadata=PLAIN_DEFAULT)
 
+    @property
+    def step_inputs(self) -> tuple[Interface, ...]:
+        """The inputs, states left out."""
+        states = {state.input for state in self.states}
+        return tuple(entry for entry in self.inputs if entry.name not in states)
+
+    @property
+    def step_outputs(self) -> tuple[Interface, ...]:
+        """The outputs, states left out."""
+        states = {state.output for state in self.states}
+        return tuple(entry for entry in self.outputs if entry.name not in states)
+
 
 @dataclass(frozen=True)
 class Bundle:

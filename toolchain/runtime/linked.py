@@ -58,10 +58,7 @@ def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", 
     for region in bundle.manifest.regions:
         if not region.function:
             raise writer.refused(f"region '{region.name}' runs on a device, {region.target}, and a library has regions in C")
-    states = bundle.manifest.states
-    taken, kept = {state.input for state in states}, {state.output for state in states}
-    inputs = _ports(writer, [entry for entry in bundle.manifest.inputs if entry.name not in taken], "in")
-    outputs = _ports(writer, [entry for entry in bundle.manifest.outputs if entry.name not in kept], "out")
+    inputs, outputs = _ports(writer, bundle.manifest.step_inputs, "in"), _ports(writer, bundle.manifest.step_outputs, "out")
     files = {each: (RUNTIME / each).read_bytes() for each in (HEADER, BUNDLE_SOURCE)} | region_sources(bundle)
     name = _name(bundle.manifest.model, files)
     files |= {f"{name}_bundle.c": _array(name, embedded)} if embedded else {}

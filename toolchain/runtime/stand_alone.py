@@ -211,10 +211,9 @@ class ProgramWriter:
 
     def write(self) -> None:
         manifest = self.bundle.manifest
-        taken, kept = {state.input for state in manifest.states}, {state.output for state in manifest.states}
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
-            if entry.name not in taken:
+            if entry in manifest.step_inputs:
                 self.steps.append(CStep("read", made.name, size=made.size))
         for step in manifest.plan:
             run = step_of(manifest, step)
@@ -225,7 +224,7 @@ class ProgramWriter:
         for entry in manifest.outputs:
             if entry.name not in self.tensors:
                 raise self.refused(f"the output '{entry.name}' is a constant")
-            if entry.name not in kept:
+            if entry in manifest.step_outputs:
                 self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
 
     def refused(self, text: str) -> UserError:

@@ -100,13 +100,12 @@ class StepSession:
     @cached_property
     def inputs(self) -> tuple[Interface, ...]:
         """The inputs of a step, states left out."""
-        return tuple(entry for entry in self.executor.manifest.inputs if entry.name not in self.executor.starts)
+        return self.executor.manifest.step_inputs
 
     @cached_property
     def outputs(self) -> tuple[Interface, ...]:
         """The outputs of a step, states left out."""
-        states = {state.output for state in self.executor.manifest.states}
-        return tuple(entry for entry in self.executor.manifest.outputs if entry.name not in states)
+        return self.executor.manifest.step_outputs
 
     @property
     def starts(self) -> dict[str, Array]:

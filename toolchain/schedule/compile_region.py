@@ -115,7 +115,8 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
     if options.streams == 1:
         return _one_stream(machine, kernels, region, options)
     everywhere = (options.streams,) * len(region.operations)
-    shared = make_schedule(machine, turned(_planner(machine, kernels, region, options).plan(everywhere)))
+    planner = _planner(machine, kernels, region, options)
+    shared = make_schedule(machine, turned(planner.plan(everywhere)))
     if not options.timed_streams:
         return shared, ()
 
@@ -123,8 +124,8 @@ def _found_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Reg
         compiled = compile_schedule(machine, kernels, region, schedule, replace(options, check=False))
         return Trial(schedule, compiled.cycles, spent(compiled))
 
-    planner = _planner(machine, kernels, region, replace(options, grouped=False))
-    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(planner.plan(counts)))))
+    apart = replace(planner, options=replace(planner.options, grouped=False))
+    found = quickest_dealing(len(region.operations), options.streams, lambda counts: timed(make_schedule(machine, turned(apart.plan(counts)))))
     one, drafts = _one_stream(machine, kernels, region, replace(options, streams=1))  # one stream has an order of its own, and groups
     tried = [timed(one), found, *([timed(shared)] if _shares_groups(shared) else [])]
     if any(group.streams for group in found.schedule.groups):

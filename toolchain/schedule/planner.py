@@ -153,7 +153,7 @@ class Planner:
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
                 fused = TileGroups(self.machine, self.kernels, plan, choice, counts).proposals() if options.grouped else ()
-                return Grouping(plan, every, members, search.cut(over_tiles(plan, fused, counts)))
+                return Grouping(plan, every, members, search.cut(over_tiles(plan, fused)))
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
                 planned = tiles_apart(planned, residents, rivals)

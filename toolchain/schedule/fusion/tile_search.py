@@ -25,10 +25,11 @@ Columns = list[dict[str, Ints]]
 
 @dataclass(frozen=True)
 class Tiled:
-    """tilings: of every member. cycles: estimated."""
+    """tilings: of every member. cycles: estimated. streams: how many share the turns."""
 
     tilings: Sequence[Tiling]
     cycles: float
+    streams: int = 1
 
 
 def search_tiles(group: TileGroup, contexts: int, streams: int = 1) -> Tiled | None:
@@ -71,7 +72,7 @@ class GroupTiles:
         parts = zip(self.members, orders, work, strict=True)
         tilings = [each.tiling(index, own, cycles * part / max(sum(work), 1.0)) for each, own, part in parts]
         wrong = self.group.disagreement(self.group.tiles(tilings[-1].sizes, order))
-        return None if wrong else Tiled(tilings, cycles)
+        return None if wrong else Tiled(tilings, cycles, self.members[-1].streams)
 
     def shared(self, order: tuple[str, ...]) -> Reals:
         """Cycles: as `Candidates.shared`, of all members together."""

@@ -66,12 +66,9 @@ class Proposal:
         return isinstance(self.group, RowGroup) and bool(self.group.loads)
 
 
-def over_tiles(plan: Plan, fused: Iterable[tuple[TileGroup, Tiled]], counts: Sequence[int] = ()) -> list[Proposal]:
-    """Groups over tiles, shared by as many streams as their operations. counts: by operation; none: one stream runs all."""
-    return [
-        Proposal(group, plan.residents, group.problems, tiled.tilings, tiled.cycles, counts[group.operations[0]] if counts else 1)
-        for group, tiled in fused
-    ]
+def over_tiles(plan: Plan, fused: Iterable[tuple[TileGroup, Tiled]]) -> list[Proposal]:
+    """Groups over tiles."""
+    return [Proposal(group, plan.residents, group.problems, tiled.tilings, tiled.cycles, tiled.streams) for group, tiled in fused]
 
 
 @dataclass(frozen=True)

@@ -118,23 +118,8 @@ def order_dealt(
     shares: (stream, successive tiles), in the order of the loop. rings: of every stream. All sums of a tile are one stream's, so no tile waits for
     another one.
     """
-    loops = [d.name for d in problem.kernel.loops]
-    tiles = [list(work) for _, work in itertools.groupby(_work(problem, tiling), key=lambda item: [item[1][name] for name in loops])]
-    orders: dict[int, _Order] = {}
-    first = 0
-    for stream, count in shares:
-        if stream not in orders:
-            orders[stream] = _Order([(problem, tiling)], {name: Tiles(ring, False) for name, ring in rings[stream].items()})
-        for step, tile in itertools.chain(*tiles[first : first + count]):
-            orders[stream].add(Turn(0, 0, {}), step, tile)
-        first += count
-    return _side_by_side(orders)
-
-
-def _side_by_side(orders: "Mapping[int, _Order]") -> list[tuple[int, Placed]]:
-    """A step of each stream in turn. orders: by stream."""
-    parts = [[(stream, item) for item in _merged(order.events, order.loads)] for stream, order in sorted(orders.items())]
-    return [item for items in itertools.zip_longest(*parts) for item in items if item is not None]
+    turns = [[tile] for tile in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)]
+    return order_dealt_tiles([(problem, tiling)], turns, {}, shares, rings)
 
 
 def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:
@@ -158,11 +143,12 @@ def order_dealt_tiles(
     first = 0
     for stream, count in shares:
         if stream not in orders:
-            orders[stream] = _Order(members, {name: Tiles(ring, True) for name, ring in rings[stream].items()}, roots=roots)
+            orders[stream] = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings[stream].items()}, roots=roots)
         for number in range(first, first + count):
             orders[stream].run(number, turns[number])
         first += count
-    return _side_by_side(orders)
+    parts = [[(stream, item) for item in _merged(order.events, order.loads)] for stream, order in sorted(orders.items())]
+    return [item for items in itertools.zip_longest(*parts) for item in items if item is not None]
 
 
 class _Order:
