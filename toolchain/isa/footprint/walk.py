@@ -6,6 +6,7 @@ that is carried from iteration to iteration becomes a `Fold`. The replica index 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels
@@ -71,8 +72,11 @@ def occurrences(machine: Machine, semantics: ir.Semantics) -> tuple[Occurrence, 
     walker = _Walker(machine)
     walker.block(semantics.body, (), {})
     kept: list[Occurrence] = []
+    paths: dict[Occurrence, list[Path]] = {}
     for o in dict.fromkeys(walker.found):
-        if not any(replace(o, path=k.path) == k and o.path[: len(k.path)] == k.path for k in kept):
+        above = paths.setdefault(replace(o, path=()), [])
+        if not any(o.path[: len(path)] == path for path in above):
+            above.append(o.path)
             kept.append(o)
     return tuple(kept)
 
@@ -82,8 +86,10 @@ def replica_loops(machine: Machine) -> tuple[Loop, ...]:
     return tuple(Loop(f"@{level.name}", Const(0), Const(level.count)) for level in replica_levels(machine))
 
 
+@lru_cache(maxsize=1 << 14)
 def free_vars(e: Expr) -> frozenset[str]:
-    """Variables an expression depends on, also in the addresses of control reads."""
+    """Variables an expression depends on, also in the addresses of control reads. Kept: nests ask again and again for the same few, and a walk takes
+    several times as long as a hash."""
     found, waiting = set[str](), [e]
     while waiting:
         match waiting.pop():

@@ -3,11 +3,13 @@
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import RESERVED
 from toolchain.spec.expr import Expr, check_text
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine, Text
 
 MAX_DEPTH = 48
@@ -84,6 +86,13 @@ class Library:
 
 def read_functions(machine: Machine) -> Library:
     """The machine's functions; those that return nothing are procedures. Raises UserError E0201, E0203, E0205."""
+    return _functions(MachineKey(machine))
+
+
+@lru_cache(maxsize=128)
+def _functions(key: MachineKey) -> Library:
+    """Read once for each Machine object: every instruction's semantics may call them."""
+    machine = key.machine
     functions: dict[str, Function] = {}
     procedures: dict[str, Procedure] = {}
     locator = Locator(machine.functions) if machine.functions else None
