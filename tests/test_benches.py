@@ -1,8 +1,6 @@
 """What the benches of real networks say of rows, and what they share; the benches themselves take minutes to hours."""
 
-import contextlib
 import csv
-import io
 import json
 import os
 import runpy
@@ -11,12 +9,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from bench.builds import left, markdown
 from bench.least import Least, Work, least, rates, work_of
+from tests.bench_script import run_script
 from toolchain.models.load import list_models, load_model, load_text
 from toolchain.spec.load import load_machine
 
@@ -32,21 +30,10 @@ FORM = {"model": "digits", "form": "QDQ u8/s8 symmetric per tensor", "file": 24.
 
 
 def table(script: str, row: Mapping[str, object], name: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What a bench prints of one row that it knows. In this process: what it imports is there already."""
+    """What a bench prints of one row that it knows."""
     (folder / "rows").mkdir()
     (folder / "rows" / name).write_text(json.dumps(row))
-    words = ("--table", "--folder", str(folder), *words)
-    told, wrong, path, environment = io.StringIO(), io.StringIO(), [str(ROOT / "bench"), *sys.path], dict(os.environ)
-    with (
-        mock.patch.object(sys, "argv", [script, *words]),
-        mock.patch.object(sys, "path", path),
-        mock.patch.dict(os.environ, environment),
-        contextlib.redirect_stdout(told),
-        contextlib.redirect_stderr(wrong),
-        pytest.raises(SystemExit) as ended,
-    ):
-        runpy.run_path(str(ROOT / "bench" / script), run_name="__main__")
-    return subprocess.CompletedProcess([script, *words], int(ended.value.code or 0), told.getvalue(), wrong.getvalue())
+    return run_script(script, "--table", "--folder", str(folder), *words)
 
 
 BENCHES = sorted(path.name for path in (ROOT / "bench").iterdir() if path.is_file() and os.access(path, os.X_OK))
@@ -190,8 +177,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_streaming(tmp_path: Path) -> None:
     """A network that fits on chip: least and groups move the same activations, and no group is made."""
-    command = [sys.executable, str(ROOT / "bench" / "streaming"), "--model", "digits", "--target", "dpuv3", "--folder", str(tmp_path)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    done = run_script("streaming", "--model", "digits", "--target", "dpuv3", "--folder", str(tmp_path))
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:]]
     assert [row[2] for row in rows] == ["DRAM", "apart", "groups", "least"]

@@ -1,9 +1,7 @@
 """bench/fuzz finds nothing wrong in a few graphs of each machine, and keeps a graph of which something is."""
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +9,13 @@ import onnx
 import pytest
 
 from bench.random_graphs import KINDS, random_graph, samples
+from tests.bench_script import run_script
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def fuzz(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "bench" / "fuzz"), "--folder", str(folder), *words]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    return run_script("fuzz", "--folder", str(folder), *words)
 
 
 @pytest.mark.parametrize(("target", "seed"), [("vta", 100), ("dpuv3", 100), ("dnnvm", 509), ("stcp920", 100)])
