@@ -110,6 +110,8 @@ def _levels(offsets: Ints) -> Iterator[tuple[int, int]]:
         size *= count
 
 
+NATIVE = {"f16": "<f2", "f32": "<f4"}
+"""Floating formats that numpy has; others are stored as integers of their bits."""
 PAGE = 4096
 """Tensors start on a page, none on the first: address 0 means nothing on real machines."""
 
@@ -151,7 +153,7 @@ class Packing:
         if values.shape != self.extents:
             raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
         narrow = values.astype(self.dtype, copy=False)
-        if narrow is not values and not np.array_equal(narrow, values):
+        if narrow is not values and not np.array_equal(narrow, values, equal_nan=narrow.dtype.kind == "f"):
             raise ValueError(f"the tensor has values that {self.dtype} does not hold")
         return narrow
 
@@ -198,7 +200,8 @@ def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, .
     """The packing of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
     found = next(item for item in machine.layouts if item.name == layout)
     scalar = found.type or machine.view[view].element.scalar
-    return _packing(found, f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}", extents)
+    kind = NATIVE.get(str(scalar)) or f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}"
+    return _packing(found, kind, extents)
 
 
 @lru_cache(maxsize=256)

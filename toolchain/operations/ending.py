@@ -10,7 +10,7 @@ from toolchain.operations.numbers import Attributes
 from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.model.quantisation import Numerics, Rounding
 
-SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multiplier": ("multiplier", "shift"), "float32": ("scale",)}
+SCALINGS: Mapping[str, tuple[str, ...]] = {"power_of_two": ("shift",), "multiplier": ("multiplier", "shift"), "float32": ("scale",), "none": ()}
 """Factors of a requantisation, by the form of a machine's scales."""
 
 

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.operations.ending import Scaling, first_stored, requantised
-from toolchain.operations.kind import UNIT, OperationKind
+from toolchain.operations.floating import Bounds, compute, number_bounds
+from toolchain.operations.kind import BIAS_RANGE, CHANNELS, UNIT, OperationKind
 from toolchain.operations.numbers import Attributes, attribute_numbers, complete, extents_of, macs_of, result_shape
 from toolchain.operations.reads import narrow, read_all
 from toolchain.operations.reference import accumulate
@@ -28,7 +29,8 @@ BY_CHANNEL = ("multipliers", "shifts", "scales")
 @dataclass(frozen=True, eq=False)
 class Operation:
     """numbers: a value for each of the kind's. arrays: of its known tensors, int8 weights and int32 biases at the sum's own position; where each
-    channel has a scale of its own, int32 `multipliers` and `shifts` too, or `shifts` alone, or float32 `scales`.
+    channel has a scale of its own, int32 `multipliers` and `shifts` too, or `shifts` alone, or float32 `scales`. In a floating format float16
+    weights and float32 biases; low, high and slope are then bits of a float32 (see `floating.Bounds`).
     """
 
     kind: OperationKind
@@ -115,7 +117,10 @@ class Operation:
         """The arrays that kernels may name: `arrays`, and of an operation with a bias those of each channel's ending, int32.
 
         scales: the bits of a float32. folded: the bias for weights that multiply stored integers, not those less their zero, around the edges too.
+        Floating numbers are named by their bits.
         """
+        if any(array.dtype.kind == "f" for name, array in self.arrays.items() if name in self.kind.known):
+            return self._spelled
         if not self.kind.bias:
             return dict(self.arrays)
         bias = self.arrays[self.kind.bias].astype(np.int64)
@@ -127,9 +132,19 @@ class Operation:
             own["scales"] = self.arrays["scales"].astype(np.float32).view(np.int32)
         return {**self.arrays, **own, "folded": bias - zero * signed}
 
+    @property
+    def _spelled(self) -> dict[str, Array]:
+        """Floating arrays as integers of the same bits; there are no scales."""
+        bits = {name: array.view(f"i{array.dtype.itemsize}") for name, array in self.arrays.items()}
+        return {**dict.fromkeys(CHANNELS, np.zeros(len(bits[self.kind.bias]), np.int32)), **bits} if self.kind.bias else bits
+
     def run(self, operands: Mapping[str, Array], numerics: Numerics) -> Array:
-        """The reference's result, a picture of stored integers. operands: pictures [batch, channels, height, width], by name."""
+        """The reference's result, a picture of stored numbers. operands: pictures [batch, channels, height, width], by name."""
         shaped = {name: from_picture(array, len(self.kind.operand[name].axes)) for name, array in operands.items()}
+        if numerics.floats is not None:
+            known = {name: self.arrays[name] for name in self.kind.known}
+            bounds = number_bounds(self.numbers) if self.kind.scaled else Bounds()
+            return to_picture(compute(self.kind, self.numbers, {**shaped, **known}, bounds, numerics.floats))
         if self.kind.form == "table":
             return self.arrays["table"][operands["x"].astype(np.int64) - first_stored(numerics)]
         centred = {name: array.astype(np.int64) - self.numbers.get(f"zero_{name}", 0) for name, array in shaped.items()}
@@ -224,7 +239,9 @@ def finished(kind: OperationKind, name: str, known: Mapping[str, int], arrays: M
         if least < 0:
             raise fail("E1003", f"'{name}' shifts by {least}")
         numbers |= {"half": (1 << numbers["shift"]) >> 1, "shift_least": least}
-    if kind.bias:
+    if kind.bias and arrays[kind.bias].dtype.kind == "f":
+        numbers |= dict.fromkeys(BIAS_RANGE, 0)
+    elif kind.bias:
         bias = arrays[kind.bias]
         low = int(np.bitwise_or.reduce(bias.astype(np.int64).ravel()))
         numbers |= {"bias_least": int(bias.min()), "bias_most": int(bias.max()), "bias_zeros": (low & -low).bit_length() - 1 if low else 0}

@@ -157,7 +157,7 @@ def evaluate(kind: OperationKind, leaky: bool, attributes: Attributes, operands:
     if kind.form == "table":
         return np.asarray(operands[1])[operands[0].astype(np.int64) - first_stored(numerics)]
     total = call_sums(kind, attributes, operands)
-    shape = _visible(kind, operands[0].ndim, total)
+    shape = visible(kind, operands[0].ndim, total)
     if kind.copies:
         return (total.reshape(shape) + int(attributes.get(kind.zeros[0], 0) if kind.zeros else 0)).astype(numerics.stored)
     given: Attributes = attributes
@@ -187,7 +187,7 @@ def call_sums(kind: OperationKind, attributes: Attributes, operands: Sequence[Ar
     return accumulate(kind, numbers, arrays)
 
 
-def _visible(kind: OperationKind, axes: int, total: Ints) -> tuple[int, ...]:
+def visible(kind: OperationKind, axes: int, total: Array) -> tuple[int, ...]:
     """The shape of the result in the graph: without the axes that the first operand lacks."""
     lacking = kind.operands[0].extents[axes:]
     return tuple(size for extent, size in zip(kind.result.extents, total.shape, strict=True) if extent not in lacking)

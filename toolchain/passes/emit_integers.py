@@ -26,6 +26,7 @@ from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
+from toolchain.operations.floating import computable
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import Attributes
@@ -87,6 +88,8 @@ class Emitter:
             return None
 
     def _stored(self, call: Call) -> Stored:
+        if self.numerics.floats is not None:
+            return self._halves(call)
         if call.operation.form == "real":
             raise refuse("E0919", Why.NO_INTEGERS([Why.STAGES()], node=call.name, operation=call.kind))
         operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
@@ -99,6 +102,18 @@ class Emitter:
         if operation.form == "table":
             return table(call, given[0], result, self.numerics, (self._zero(call.data[0]), self._zero(call.output)))
         return total(call, given, result, self.numerics, zeros) if operation.scaled else Stored((), {**call.attributes, **zeros})
+
+    def _halves(self, call: Call) -> Stored:
+        """Weights in float16 and biases in float32; the attributes are those of the function in floating point."""
+        if not computable(call.operation):
+            raise refuse("E0919", Why.NO_FLOATS(operation=call.kind))
+        types = [np.float32 if name == call.operation.bias else np.float16 for name in call.operation.known]
+        known = [float_constant(self.model, name) for name in call.inputs[len(call.data) :]]
+        with np.errstate(over="ignore"):
+            arrays = tuple(array.astype(dtype) for array, dtype in zip(known, types, strict=True))
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise refuse("E0919", Why.NO_HALF(node=call.name))
+        return Stored(arrays, dict(call.attributes))
 
     def _zero(self, tensor: str) -> int:
         """The stored integer that stands for zero."""
@@ -121,7 +136,8 @@ class Emitter:
                 stored[value] = self._quantized(value, node)
         graph, inputs = self.model.graph, [stored[value] for value in given]
         inputs += [add_constant(graph, name, array) for name, array in zip(_names(call, self.numerics), found.constants, strict=False)]
-        variant = variant_of(node) if call.operation.meaning.join or call.activation == "leaky" else ""
+        whole = call.operation.meaning.join or call.activation == "leaky" or self.numerics.floats is not None
+        variant = variant_of(node) if whole else ""
         made = self._add(call.operation, variant, inputs, found.attributes, call.name, node)
         made.metadata_props.update(node.metadata_props | ({ACTIVATION: call.activation} if call.activation else {}))
         stored[node.outputs[0]] = self._typed(made, node.outputs[0], self.scales[call.output])
@@ -130,6 +146,10 @@ class Emitter:
     def _quantized(self, value: ir.Value, before: ir.Node) -> ir.Value:
         """Stored integers of a tensor that the host makes; factors of its channels and the limits of a Clip or Relu become those of the integers."""
         scale, zero = self.scales[value.name or ""], self._zero(value.name or "")
+        if self.numerics.floats is not None:
+            made = boundary_call(self.model, "quantize", [value], {}, fresh_name(self.model.graph, f"{value.name}.round"), self.numerics, self.domain)
+            self.model.graph.insert_before(before, made)
+            return self._typed(made, value, scale)
         given, factors = _unfactored(value)
         source, limits = _unlimited(given)
         if factors and math.isfinite(limits[1]):  # each channel would have a limit of its own
@@ -218,7 +238,8 @@ def _names(call: Call, numerics: Numerics) -> tuple[str, ...]:
     if call.operation.form == "table":
         return (f"{call.name}.table",)
     known, ends = call.inputs[len(call.data) :], scaling_operands(call.operation, numerics)
-    return (*(f"{name}.int" for name in known), *(f"{call.name}.{end}" for end in ends))
+    kind = "int" if numerics.floats is None else "half"
+    return (*(f"{name}.{kind}" for name in known), *(f"{call.name}.{end}" for end in ends))
 
 
 def float_constant(model: ir.Model, name: str) -> Floats:

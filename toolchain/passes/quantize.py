@@ -1,5 +1,6 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -7,7 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from toolchain.graph.calibration.output_ranges import Reader, judge_scales
-from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, Method
+from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.functions import FUSED, kind_of
 from toolchain.graph.quantisation.requantisation import weight_scale
@@ -68,6 +69,8 @@ class Quantize(Pass):
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         """Quantises, asks the machine, and starts again without the operations that it refuses, until it refuses none."""
+        if context.numerics is not None and context.numerics.floats is not None:
+            return self._rounded(model, context.numerics, context)
         if context.numerics is None or context.table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
         numerics, table = self._numerics(context.numerics, context.place), context.table
@@ -105,6 +108,23 @@ class Quantize(Pass):
                     share_shifts(found.integer, numerics, context.kinds, context.domain)
                     align_joins(found.integer, context.devices, context.kinds)
                     return found.integer
+
+    def _rounded(self, model: ir.Model, numerics: Numerics, context: Context) -> ir.Model:
+        """In the machine's floating format, which takes neither scales nor samples; starts again without what the machine refuses."""
+        ones = defaultdict[str, float](lambda: 1.0)
+        while True:
+            trial = model.clone()
+            Emitter(trial, numerics, ones, {}, {}, {}, self.strict, context).emit()
+            drop_unused_constants(trial.graph)
+            drop_functions(trial)
+            asked = with_aligned_joins(trial, context.devices, context.kinds)
+            placement = place_calls(list(asked.graph), context.devices, context.policy)
+            refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
+            if context.device is None or not refused:
+                trial.metadata_props[CALIBRATED] = ROUNDED
+                align_joins(trial, context.devices, context.kinds)
+                return trial
+            leave_calls(model, refused, context.table or Table(0, {}), context.kinds)
 
     def _numerics(self, numerics: Numerics, place: str) -> Numerics:
         """The machine's, with one shift for all channels where the model does not ask for more."""

@@ -123,7 +123,7 @@ class Selection:
         """Raises UserError E1003 for an operation that the machine does not take, whatever its kernels."""
         numerics = self.machine.quantisation or Numerics()
         accumulator = numerics.accumulator_bits
-        if not operation.stays_below(1 << (accumulator - 1), numerics.reach):
+        if numerics.floats is None and not operation.stays_below(1 << (accumulator - 1), numerics.reach):
             raise refuse("E1003", Why.REACH(node=operation.name, reach=operation.reach(numerics.reach), bits=accumulator))
         for condition in self.machine.operators.get(operation.kind.name, ()):
             if not constant(condition.that, operation.numbers):

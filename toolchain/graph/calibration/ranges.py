@@ -176,9 +176,9 @@ def position(scale: float) -> int:
 
 
 CALIBRATED = "tilewright.calibrated"
-"""Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED or MADE_UP."""
-RECORDED, REPLACED, KEPT, DECLARED, MADE_UP = "recorded", "replaced", "kept", "declared", "made-up"
-"""REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
+"""Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED, MADE_UP or ROUNDED."""
+RECORDED, REPLACED, KEPT, DECLARED, MADE_UP, ROUNDED = "recorded", "replaced", "kept", "declared", "made-up", "rounded"
+"""ROUNDED: in a floating format, without ranges. REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
 ranges."""
 
 
@@ -203,6 +203,8 @@ def calibration_text(kind: str) -> str:
             )
         case "made-up":
             return "on made-up samples, so figures of accuracy say little: give recorded ones by calibration=FILE or in the model's file"
+        case "rounded":
+            return "not at all, as values are rounded to float16"
         case "":
             return "not at all, as nothing is computed in integers"
         case _:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ from toolchain.graph.rewrite import constant, known_shape
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
 from toolchain.operations.ending import of_call, quantize
+from toolchain.operations.floating import evaluate_call
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kind_named
 from toolchain.operations.numbers import Attributes, attribute_numbers
@@ -224,12 +226,21 @@ def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds
     """One integer call in the numpy reference, conversions at a border included."""
     if kind_of(node) not in BOUNDARY:
         call = read_call(node, kinds)
+        if numerics.floats is not None:
+            return evaluate_call(call.operation, call.activation, call.attributes, operands, numerics.floats)
         return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
+    if numerics.floats is not None:
+        return _rounded(operands[0], np.dtype(np.float16) if kind_of(node) == "quantize" else (node.outputs[0].dtype or ir.DataType.FLOAT).numpy())
     attributes = _attributes(node)
     if kind_of(node) == "quantize":
         x = np.multiply(*operands, dtype=np.float64) if len(operands) == 2 else operands[0]
         return quantize(x, attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
     return (operands[0].astype(np.float32) - np.float32(attributes.get("zero_x", 0))) * np.float32(attributes["scale"])
+
+
+def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return x.astype(dtype)
 
 
 LENGTH = 4608
@@ -267,7 +278,7 @@ def _convolved(x: np.typing.NDArray[np.int8], w: np.typing.NDArray[np.int8]) -> 
     return run_session(open_session(proto.SerializeToString()), {"x": images, "w": weights})["y"].reshape(4, 8)
 
 
-STORED = (ir.DataType.INT8, ir.DataType.UINT8)
+STORED = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.FLOAT16)
 
 
 def integer_tensors(model: ir.Model) -> list[ir.Value]:

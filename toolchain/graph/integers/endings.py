@@ -109,7 +109,7 @@ ROUND = {
     "  sign = Sign (exact)\n  whole = Mul (grown, sign)",
     "floor": "whole = Floor (exact)",
 }
-STORED = {"int8": 3, "uint8": 2}
+STORED = {"int8": 3, "uint8": 2, "float16": 10}
 """Numbers of ONNX's types."""
 
 
@@ -126,6 +126,8 @@ def ending_text(kind: OperationKind, numerics: Numerics, leaky: bool, behind: in
             return _single(kind, numerics, behind) + _floating(numerics, leaky)
         case "multiplier":
             return _multiplied(kind, numerics, leaky, behind)
+        case "none":
+            raise ValueError("a floating format has no scales")
 
 
 def _floating(numerics: Numerics, leaky: bool) -> str:

@@ -83,6 +83,8 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
     """The function of the same name in a machine's arithmetic; see `endings` for its attributes. domain: the machine's, see
     `integer_domain`."""
     operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
+    if numerics.floats is not None:
+        return _half(kind, variant, domain)
     if kind.copies:
         return _copies(kind, variant, numerics, domain)
     if kind.form == "table":
@@ -98,6 +100,17 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
     body = f"{body}\n{ending}"
     name = _name(kind, variant) + (CHANNELS if numerics.form == "power_of_two" and by_channel(kind, numerics) else "")
     return _function(domain, name, (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
+
+
+def _half(kind: OperationKind, variant: str, domain: str) -> ir.Function:
+    """The operation in float32, its result rounded once to float16; ONNX Runtime adds up in an order of its own."""
+    operands, given = _operands(kind, variant), () if kind.meaning.join else OF_ACTIVATION.get(variant, ())
+    wide = "\n".join(f"  wide_{name} = Cast <to = 1> ({name})" for name in operands)
+    body = with_operands(_body(kind.floats, kind, variant), {name: f"wide_{name}" for name in operands})
+    activation = CLIP if variant == "clip" else ACTIVATIONS["" if kind.meaning.join else variant]
+    ending = _private(f"  {activation.replace('y = ', 'held = ')}\n  y = Cast <to = {STORED['float16']}> (held)")
+    attributes = (*(each.name for each in kind.attributes), *given)
+    return _function(domain, _name(kind, variant), attributes, operands, f"{wide}\n{body}\n{ending}")
 
 
 def _copies(kind: OperationKind, variant: str, numerics: Numerics, domain: str) -> ir.Function:
@@ -188,9 +201,11 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
     """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is the value of one stored step.
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
-    dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
+    dequantize__TYPE another one by its number in ONNX. In a floating format both only round, and have no attributes. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
     NaN and infinities become integers by the table of `toolchain.operations.ending.quantize`.
     """
+    if numerics.floats is not None:
+        return _function(domain, name, (), ("x",), f"y = Cast <to = {_cast_type(name)}> (x)")
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):
         other = name.partition("__")[2]
@@ -205,6 +220,11 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
     return _function(
         domain, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
     )
+
+
+def _cast_type(name: str) -> str:
+    """ONNX's number of the type that a conversion at a border makes in a floating format."""
+    return str(STORED["float16"]) if name == "quantize" else name.partition("__")[2] or "1"
 
 
 def use_float_products(model: ir.Model) -> ir.Model:

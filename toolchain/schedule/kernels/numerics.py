@@ -11,6 +11,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics, Range
+from toolchain.spec.model.types import F16
 from toolchain.spec.reasons import Why, refuse
 
 CHANNELS = {"multiplier": ("multipliers", "shifts"), "float32": ("scales",)}
@@ -35,6 +36,11 @@ def check_numerics(machine: Machine, kernel: Kernel, kind: OperationKind) -> Non
 def _check_stored(machine: Machine, kernel: Kernel, tensor: Tensor, numerics: Numerics) -> None:
     layout = next(item for item in machine.layouts if item.name == tensor.layout)
     held, low, high = layout.type or machine.view[tensor.view].element.scalar, numerics.activation.low, numerics.activation.high
+    if numerics.floats is not None:
+        if held != F16:
+            text = f"kernel '{kernel.name}' stores '{tensor.name}' as {held}, and the machine computes in f16"
+            raise fail("E1009", text, kernel.span, f"see the type of layout '{layout.name}'")
+        return
     if low < held.low or high > held.high:
         text = f"kernel '{kernel.name}' stores '{tensor.name}' as {held}, which does not hold activations from {low} to {high}"
         raise fail("E1009", text, kernel.span, f"see the type of layout '{layout.name}'")
@@ -42,7 +48,7 @@ def _check_stored(machine: Machine, kernel: Kernel, tensor: Tensor, numerics: Nu
 
 def _needed(kind: OperationKind, numerics: Numerics) -> Iterator[tuple[tuple[str, ...], str]]:
     """Names of which a kernel of the operation uses at least one, and why."""
-    if not kind.scaled:
+    if not kind.scaled or numerics.floats is not None:
         return
     if by_channel(kind, numerics) and numerics.form == "power_of_two":
         yield ("shifts", "shift_least"), "each channel may have a shift of its own; a kernel for one shift requires shift_least == shift"
@@ -83,7 +89,7 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
 def check_numbers(machine: Machine, kernel: Kernel, kind: OperationKind, numbers: Mapping[str, int]) -> None:
     """Raises UserError E1003 for a number that the machine's arithmetic leaves out."""
     numerics = machine.quantisation
-    if numerics is None:
+    if numerics is None or numerics.floats is not None:
         return
     moved = min(numbers.get("bias_zeros", 0), numerics.bias_shift.high)
     stored = {**numbers, **{name: numbers[name] >> moved for name in ("bias_least", "bias_most") if name in numbers}}

@@ -13,6 +13,7 @@ from toolchain.graph.integers.calls import BOUNDARY, Call, read_call
 from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.rewrite import shape_of
 from toolchain.operations import operation as pictures
+from toolchain.operations.floating import activation_bounds
 from toolchain.operations.kind import ENDING, UNIT, OperationKind
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.operation import Operation, make_operation
@@ -57,8 +58,11 @@ def _operation(given: Lowered) -> Operation:
     numbers |= {name: int(call.attributes[name]) for name in own if name in call.attributes}
     if "scale" in call.attributes:
         numbers["scale_bits"] = int(np.float32(call.attributes["scale"]).view(np.int32))
-    slope, shift = _slope(call)
-    numbers |= {"slope": slope, "slope_shift": shift}
+    if kind.scaled and "low" not in call.attributes:  # in a floating format
+        numbers |= activation_bounds(call.activation, call.attributes).numbers
+    else:
+        slope, shift = _slope(call)
+        numbers |= {"slope": slope, "slope_shift": shift}
     return make_operation(kind, call.name, given.inputs, _arrays(given), numbers)
 
 
@@ -81,7 +85,7 @@ def _arrays(given: Lowered) -> dict[str, Array]:
     names = (*kind.known, *(("table",) if kind.form == "table" else ()))
     arrays, own = dict(zip(names, given.constants, strict=False)), given.constants[len(names) :]
     arrays |= dict(zip(_scale_names(own), own, strict=True))
-    if kind.bias:
+    if kind.bias and arrays[kind.bias].dtype.kind != "f":
         arrays[kind.bias] = (arrays[kind.bias].astype(np.int64) << int(given.call.attributes["bias_shift"])).astype(np.int32)
     return arrays
 

@@ -1,11 +1,13 @@
-"""How a machine calculates with integers: everything that a bit of the result depends on, as data."""
+"""How a machine calculates, with integers or in a floating format: everything that a bit of the result depends on, as data."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
+from toolchain.spec.expr import Expr
+
 Rounding = Literal["half_up", "half_even", "half_away", "floor"]
-Form = Literal["power_of_two", "multiplier", "float32"]
-Stored = Literal["int8", "uint8"]
+Form = Literal["power_of_two", "multiplier", "float32", "none"]
+Stored = Literal["int8", "uint8", "float16"]
 Order = Literal["activation_first", "shift_first"]
 
 
@@ -50,12 +52,35 @@ class AverageRule:
 
 
 @dataclass(frozen=True)
+class SumOrder:
+    """The order of a sum's terms, by expressions over an operation's reduced indices: terms that agree in `blocks` are added up one after the other,
+    by `terms`, from the first; the sums of the blocks are then added one after the other, from zero. No blocks: all terms from zero."""
+
+    blocks: tuple[Expr, ...] = ()
+    terms: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Floats:
+    """A machine that computes in a floating format: tensors are float16, products and sums float32, and every result is rounded once.
+
+    sums: by operation, the order of its sum; one that is not named adds its terms up in the order of its reduced axes.
+    """
+
+    sums: tuple[tuple[str, SumOrder], ...] = ()
+
+    def order(self, operation: str) -> SumOrder:
+        """The order in which an operation, by name, adds up."""
+        return dict(self.sums).get(operation) or SumOrder()
+
+
+@dataclass(frozen=True)
 class Numerics:
     """weight, activation, bias: ranges of stored numbers. A stored q stands for q * scale; with zero_points a stored activation for
     (q - zero) * scale, each tensor with a zero of its own.
 
     form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits) or by a float32, for each output
-    channel when per_channel. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.
+    channel when per_channel; none where values are no integers. floats: of such a machine. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.
     shift: s of a requantisation. shift_span: how far those of one operation's channels may be apart where scales are shifts.
     bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.
@@ -81,10 +106,13 @@ class Numerics:
     average: AverageRule = field(default_factory=AverageRule)
     leaky: Fraction | None = None
     one_scale: tuple[str, ...] = ()
+    floats: Floats | None = None
 
     @property
     def stored(self) -> Stored:
         """The type of stored activations."""
+        if self.floats is not None:
+            return "float16"
         return "int8" if self.activation.low < 0 else "uint8"
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Call, Expr, Index, Locate, Name, parse_expr
+from toolchain.spec.expr import Call, Choose, Expr, Index, Locate, Name, parse_expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,13 @@ STORED_BITS = (8, 16, 32, 64)
 MAX_LANES = 1 << 16
 
 
-def parse_scalar(text: str, names: Mapping[str, int], locate: Locate, stored: bool = True) -> ScalarType:
-    """`i8`, `u(WIDTH)`. Raises UserError E0110 for anything else, or for a width that storage does not have."""
+def parse_scalar(text: str, names: Mapping[str, int], locate: Locate, stored: bool = True, floats: bool = False) -> ScalarType:
+    """`i8`, `u(WIDTH)`, or one of two by a condition. floats: whether it may be a floating format.
+
+    Raises UserError E0110 for anything else, or for a width that storage does not have.
+    """
     expr = parse_expr(text, locate)
-    if isinstance(expr, Name) and expr.id in FLOATS:
+    if isinstance(expr, Name) and expr.id in FLOATS and not floats:
         raise fail("E0110", f"an integer stands here, not {expr.id}", expr.span, "write i8, u16 or i(WIDTH); semantics read bits with from_bits")
     return scalar_of(expr, names, stored)
 
@@ -131,6 +134,8 @@ def scalar_of(expr: Expr, names: Mapping[str, int], stored: bool = True, known: 
             sign, bits = name[0], int(name[1:])
         case Call(function=Name(id=("i" | "u") as sign), args=(width,)):
             bits = constant(width, names)
+        case Choose(condition=condition, then=then, other=other):
+            return scalar_of(then if constant(condition, names) else other, names, stored, known)
         case Name(id=name):
             raise fail("E0110", f"unknown type '{name}'", expr.span, nearest(name, known or ()) or "write i8, u16, i(WIDTH) or i8[ROWS, COLUMNS]")
         case _:

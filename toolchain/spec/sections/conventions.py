@@ -8,7 +8,7 @@ from typing import Any
 from toolchain.spec.context import Context
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Constraint, Host, Level, Outline, ProgramRules, Quantity, RegionLimits, Rule, Tolerance, Tool
-from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Fraction, Numerics, Range
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Floats, Fraction, Numerics, Range, SumOrder
 from toolchain.spec.model.storage import stream_levels
 from toolchain.spec.model.types import parse_scalar
 from toolchain.spec.yaml_nodes import Node, gather
@@ -118,6 +118,8 @@ def quantisation(context: Context) -> Numerics | None:
     node = context.root.get("quantisation")
     if node is None:
         return None
+    if (floats := node.get("floats")) and context.number(floats.value["when"]):
+        return Numerics(form="none", floats=_floats(context, floats))
     free = ("activation",) if node.flag("zero_points") else ()
     found: dict[str, Any] = {name: _range(context, name, n, name in free) for name in RANGES if (n := node.get(name))}
     found |= {name: _number(context, name, n, limits) for name, limits in SIZES.items() if (n := node.get(name))}
@@ -130,6 +132,12 @@ def quantisation(context: Context) -> Numerics | None:
         found["leaky"] = _fraction(context, "leaky", leaky)
     shared = tuple(dict.fromkeys(str(n.value) for n in node.entries("one_scale")))
     return Numerics(form=node.value["scale"].value, one_scale=shared, **found)
+
+
+def _floats(context: Context, node: Node) -> Floats:
+    """Names of operations and their indices are known where kernels are."""
+    parts = {name: {key: tuple(map(context.expr, order.entries(key))) for key in ("blocks", "terms")} for name, order in node.members("sums")}
+    return Floats(tuple((name, SumOrder(**found)) for name, found in parts.items()))
 
 
 def _number(context: Context, name: str, node: Node, limits: tuple[int, int]) -> int:

@@ -144,7 +144,7 @@ def _layout(context: Context, name: str, node: Node) -> Layout:
     kind, rate = node.get("type"), node.get("gb_per_s")
     layout = Layout(
         name, tuple(domain), extents, _resolved(context, body, {*names, *extents}), _resolved(context, _shape(context, node), extents), stored,
-        _resolved(context, back, {*stored, *extents}), parse_scalar(kind.value, context.names, kind.locate) if kind else None,
+        _resolved(context, back, {*stored, *extents}), parse_scalar(kind.value, context.names, kind.locate, floats=True) if kind else None,
         node.flag("written"), quantity(rate) if rate else None, node.text("doc"), copies, node.key_span,
     )  # fmt: skip
     check_layout(layout, node)

@@ -1,0 +1,203 @@
+"""Evaluate an operation in a machine's floating format, straight from its index expression: products and sums in float32, in the order that the
+machine declares, one rounding to float16 at the end.
+
+Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX Runtime likes. float32 and float16 are numpy's own, so every operation is
+IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.numbers import Attributes, extents_of, numbers_of
+from toolchain.operations.reads import Read, in_parts, read_all
+from toolchain.operations.reference import accumulate, visible
+from toolchain.spec.arrays import Array, Floats, Ints
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Binary, Choose, Const, Expr, Index, Unary
+from toolchain.spec.model import quantisation
+from toolchain.spec.model.quantisation import SumOrder
+from toolchain.spec.reasons import Why, refuse
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+LEAST, MOST = -math.inf, math.inf
+PART = 1 << 22
+"""Elements of a result that are computed at once."""
+
+
+def bits_of(value: float) -> int:
+    """The bits of a float32, as a signed integer: kernels name floating numbers so."""
+    return int(np.float32(value).view(np.int32))
+
+
+def of_bits(bits: int) -> np.float32:
+    return np.array(bits, np.int32).view(np.float32)[()]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """An activation in float32: numbers below zero times `slope`, then no less than `low` and no more than `high`."""
+
+    low: float = LEAST
+    high: float = MOST
+    slope: float = 1.0
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Bits by the names that kernels give them; slope 0 where there is none."""
+        return {"low": bits_of(self.low), "high": bits_of(self.high), "slope": 0 if self.slope == 1 else bits_of(self.slope)}
+
+    def of(self, value: Floats) -> Floats:
+        """NaN stays NaN; -0 is below 0."""
+        if self.slope != 1:
+            value = np.where(value < 0, value * np.float32(self.slope), value)
+        low, high = np.float32(self.low), np.float32(self.high)
+        kept = np.where(value <= low, low, value)
+        return np.where(kept >= high, high, kept)
+
+
+def activation_bounds(activation: str, attributes: Attributes) -> Bounds:
+    """activation: '', relu, clip or leaky, with its attributes as ONNX functions have them."""
+    match activation:
+        case "relu":
+            return Bounds(low=0.0)
+        case "clip":
+            return Bounds(float(attributes["minimum"]), float(attributes["maximum"]))
+        case "leaky":
+            return Bounds(slope=float(attributes["alpha"]))
+        case _:
+            return Bounds()
+
+
+def number_bounds(numbers: Mapping[str, int]) -> Bounds:
+    """Those of an operation's numbers, see `Bounds.numbers`."""
+    slope = numbers.get("slope", 0)
+    return Bounds(float(of_bits(numbers["low"])), float(of_bits(numbers["high"])), float(of_bits(slope)) if slope else 1.0)
+
+
+def computable(kind: OperationKind) -> bool:
+    """Whether the meaning says how an operation computes in a floating format: it is a sum, a mean, or a choice of elements."""
+    return kind.copies or (kind.form in ("weighted", "computed", "aligned", "average") and not kind.unit)
+
+
+def evaluate_call(kind: OperationKind, activation: str, attributes: Attributes, operands: Sequence[Array], floats: quantisation.Floats) -> Array:
+    """float16, of the result's shape. operands: the kind's, float16, and a float32 bias. Raises UserError E0919 as `compute` does."""
+    bounds = activation_bounds(activation, attributes)
+    if kind.meaning.join:
+        return _selected(kind, {"axis": int(attributes["axis"])}, {kind.meaning.join: list(operands)})
+    given = dict(zip((each.name for each in kind.operands), operands, strict=True))
+    numbers = numbers_of(kind, {name: array.shape for name, array in given.items()}, attributes)
+    arrays = {name: array.reshape(extents_of(kind.operand[name], array.shape)) for name, array in given.items()}
+    found = compute(kind, numbers, arrays, bounds, floats)
+    return found.reshape(visible(kind, operands[0].ndim, found))
+
+
+def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array], bounds: Bounds, floats: quantisation.Floats) -> Array:
+    """float16, of the result's axes. arrays: of the declared axes, float16 and a float32 bias.
+
+    Raises UserError E0919 for an operation whose meaning is no sum of products, no mean and no choice of elements.
+    """
+    if kind.copies:
+        return _selected(kind, numbers, arrays)
+    if not computable(kind):
+        raise refuse("E0919", Why.NO_FLOATS(operation=kind.name), kind.span)
+    single = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
+    loops = {index: range(numbers[extent]) for index, extent in kind.result.axes.items()}
+    order = floats.order(kind.name)
+
+    def part(cut: Mapping[str, range]) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bounds.of(_biased(kind, _total(kind, numbers, single, cut, order), single, cut)).astype(HALF)
+
+    return in_parts(loops, list(loops), lambda cut: math.prod(map(len, cut.values())) <= PART, part)
+
+
+def _biased(kind: OperationKind, total: Floats, arrays: Mapping[str, Floats], loops: Mapping[str, range]) -> Floats:
+    if not kind.bias:
+        return total
+    axes = kind.operand[kind.bias].axes
+    cut = arrays[kind.bias][tuple(slice(loops[index].start, loops[index].stop) for index in axes)]
+    return total + cut.reshape([len(loops[index]) if index in axes else 1 for index in kind.result.axes])
+
+
+def _total(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], order: SumOrder) -> Floats:
+    """The sum in its order; of a mean, divided by the number of its terms."""
+    assert kind.meaning.of is not None
+    shape, whole = [len(loop) for loop in loops.values()], np.zeros(1, SINGLE)
+    for block in blocks_of(kind, numbers, order):
+        terms = (_term(kind, numbers, arrays, loops, place) for place in block)
+        inner = next(terms)
+        for term in terms:
+            inner = inner + term
+        whole = whole + inner
+    if kind.meaning.reduction == "mean":
+        whole = whole / np.float32(math.prod(numbers[extent] for extent in kind.meaning.over.values()))
+    return np.broadcast_to(whole, shape)
+
+
+Place = Mapping[str, int]
+"""One value for each reduced index."""
+
+
+def blocks_of(kind: OperationKind, numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
+    """The places of a sum's terms, block by block, each in its order. Without blocks each term is one."""
+    over = kind.meaning.over
+    places = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
+    if not order.blocks:
+        keyed = sorted(places, key=lambda place: _key(order.terms, numbers, place))
+        yield from ([place] for place in keyed)
+        return
+    places.sort(key=lambda place: (_key(order.blocks, numbers, place), _key(order.terms, numbers, place)))
+    for _, block in itertools.groupby(places, key=lambda place: _key(order.blocks, numbers, place)):
+        yield list(block)
+
+
+def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tuple[int, ...]:
+    return tuple(constant(expr, {**numbers, **place}) for expr in exprs)
+
+
+def _term(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], place: Place) -> Floats:
+    assert kind.meaning.of is not None
+    scope = read_all(arrays, {**numbers, **place}, loops, 0, bool(kind.meaning.outside))
+    return np.asarray(_value(scope, kind.meaning.of), SINGLE)
+
+
+def _value(scope: Read, expr: Expr) -> Floats:
+    """An expression over elements, each operation rounded to float32."""
+    match expr:
+        case Index():
+            return scope.read(expr).array
+        case Binary(op="+", left=left, right=right):
+            return _value(scope, left) + _value(scope, right)
+        case Binary(op="-", left=left, right=right):
+            return _value(scope, left) - _value(scope, right)
+        case Binary(op="*", left=left, right=right):
+            return _value(scope, left) * _value(scope, right)
+        case Unary(op="-", value=value):
+            return -_value(scope, value)
+        case Choose(condition=condition, then=then, other=other):
+            return np.where(scope.value(condition, {}) != 0, _value(scope, then), _value(scope, other))
+        case Const(value=value):
+            return np.full(1, value, SINGLE)
+        case _:
+            raise refuse("E0919", Why.NO_FLOATS(operation="this part"), expr.span)
+
+
+def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]]) -> Array:
+    """Elements as they are, by whole numbers in the same order: NaN above infinity, -0 below 0."""
+    given = {name: [_ranks(part) for part in array] if isinstance(array, list) else _ranks(np.asarray(array)) for name, array in arrays.items()}
+    return _unranked(accumulate(kind, numbers, given))
+
+
+def _ranks(halves: Array) -> Ints:
+    """int64 in the order of float16 values."""
+    bits = halves.astype(HALF, copy=False).view(np.int16).astype(np.int64)
+    return np.where(bits < 0, -1 - (bits & 0x7FFF), bits)
+
+
+def _unranked(ranks: Ints) -> Array:
+    return np.where(ranks < 0, -1 - ranks - (1 << 15), ranks).astype(np.int16).view(HALF)
