@@ -1,8 +1,8 @@
 """Evaluate an operation in a machine's floating format, straight from its index expression: products and sums in float32, in the order that the
 machine declares, one rounding to float16 at the end.
 
-Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX Runtime likes. float32 and float16 are numpy's own, so every operation is
-IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
+Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX Runtime likes. float32 and float16 are numpy's own, so every operation
+is IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
 """
 
 import itertools

@@ -53,11 +53,24 @@ class Selection:
     _done: dict[Key, str] = field(default_factory=dict[Key, str], compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._check_orders()
         for kind, conditions in self.machine.operators.items():
             if kind not in self.kinds:
                 hint = nearest(kind, self.kinds) or f"known: {', '.join(self.kinds)}"
                 raise fail("E0107", f"unknown kind of operation '{kind}' in operators", conditions[0].that.span if conditions else None, hint)
             wrong = [d for c in conditions for d in problems(c.that, Scope(frozenset(self.kinds[kind].numbers)))]
+            if wrong:
+                raise UserError(*wrong)
+
+    def _check_orders(self) -> None:
+        """Sums name operations that there are, and their reduced indices."""
+        floats = self.machine.quantisation.floats if self.machine.quantisation else None
+        for name, order in floats.sums if floats else ():
+            exprs = (*order.blocks, *order.terms)
+            if name not in self.kinds:
+                hint = nearest(name, self.kinds) or f"known: {', '.join(self.kinds)}"
+                raise fail("E0107", f"unknown operation '{name}' in the sums of a floating format", exprs[0].span, hint)
+            wrong = [d for expr in exprs for d in problems(expr, Scope(frozenset({*self.kinds[name].meaning.over, *self.kinds[name].numbers})))]
             if wrong:
                 raise UserError(*wrong)
 

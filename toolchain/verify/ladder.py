@@ -23,6 +23,7 @@ from toolchain.graph.regions import GraphRegion, onnx_of, region_calls, region_f
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.graph.states import Sequences
 from toolchain.graph.work import host_work
+from toolchain.operations.library import kinds_of
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.truth import check_import
 from toolchain.runtime.contents import Bundle, RegionProgram
@@ -56,6 +57,7 @@ from toolchain.verify.compare import (
     stacked,
     unite,
 )
+from toolchain.verify.declared import declared_tensors
 from toolchain.verify.on_chip import OnChipReader
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region, split_runs
@@ -279,13 +281,18 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     if isinstance(region, GraphRegion):
         return climb_graph(region, Stored(built.bundle, program, backend.machine, built.place, native=True, optimise=False), expected)
+    beside = ""
+    if backend.machine.quantisation is not None and backend.machine.floats:
+        say("in the machine's own arithmetic")
+        declared = declared_tensors(built.integer, region.tensors, expected, backend.machine.quantisation, kinds_of(backend.machine))
+        expected, beside = declared.tensors, declared.text
     if backend.tiled:
         tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
         verdict = climb_region(tested, expected, size, _peek(built, backend, tested, say))
     else:
         verdict = climb_calls(backend, region, built.bundle, program, expected)
     lost = tuple((name, "no operation of the region stands for it") for name in lost_tensors(region, region_function(built.partitioned, call)))
-    return replace(verdict, unseen=(*verdict.unseen, *lost))
+    return replace(verdict, unseen=(*verdict.unseen, *lost), beside=beside)
 
 
 def _borders(built: Built, calls: Iterable[ir.Node]) -> list[str]:
@@ -375,7 +382,7 @@ def _output(name: str, expected: Array, found: Array, tolerance: Tolerance | Non
     if tolerance is None or expected.dtype.kind != "f" or expected.shape != found.shape:
         return OutputVerdict(name, int(np.size(found)), differing_bits(expected, found))
     differing = int(np.count_nonzero(distant(expected, found, tolerance, moves_of(expected, moved))))
-    return OutputVerdict(name, int(np.size(found)), differing, distance(expected, found))
+    return OutputVerdict(name, int(np.size(found)), differing, distance(expected, found), allowed=allowed_text(tolerance))
 
 
 def compared_images(macs: int, per_run: int, samples: int) -> int:

@@ -91,7 +91,8 @@ class RegionVerdict:
     may issue leave the same outputs as one in the schedule's order. tolerated: hazards that the machine's file calls warnings.
 
     instructions: also calls of a library, or operators of a graph, as `told` says; these have no units and no reference engine, so sampled is
-    None. allowed: how far results may be from the expected ones, and why; empty where they have to be the same bits.
+    None. allowed: how far results may be from the expected ones, and why; empty where they have to be the same bits. beside: of a machine's own
+    floating arithmetic, how far ONNX Runtime's is from it.
     """
 
     region: str
@@ -105,6 +106,7 @@ class RegionVerdict:
     tolerated: int = 0
     told: str = ""
     allowed: str = ""
+    beside: str = ""
 
     @property
     def difference(self) -> Difference | None:
@@ -127,8 +129,8 @@ class RegionVerdict:
 class OutputVerdict:
     """An output of the whole model, by the executor and by ONNX Runtime on the integer model, compared bit by bit.
 
-    With a machine whose file allows differences they may be as large; distance: the largest. mixed: elements that are others where several samples
-    go through together than where each is alone, which no machine may do.
+    allowed: with a machine whose file allows differences, how large they may be; distance: the largest. mixed: elements that are others where several
+    samples go through together than where each is alone, which no machine may do.
     """
 
     output: str
@@ -136,6 +138,7 @@ class OutputVerdict:
     differing: int
     distance: float = 0.0
     mixed: int = 0
+    allowed: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,11 @@ class ModelVerdict:
     def allowed(self) -> str:
         """How far results may be from the expected ones, and why, by the file of one of the machines; empty where all have to be the same bits."""
         return next((region.allowed for region in self.regions if region.allowed), "")
+
+    @property
+    def beside(self) -> bool:
+        """Whether regions compute in floating arithmetic of their own, to the bit."""
+        return any(region.beside for region in self.regions)
 
     @property
     def tensors(self) -> int:
@@ -260,7 +268,7 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     elements = sum(item.elements for region in verdict.regions for item in region.compared)
     word = ("close" if verdict.right else "NOT CLOSE") if verdict.allowed else ("exact" if verdict.exact else "NOT EXACT")
     compared = f"{verdict.tensors} tensors of {verdict.images} image{'s' if verdict.images > 1 else ''}, {elements} elements"
-    other = "the integer network" if verdict.integers else "ONNX Runtime"
+    other = ("the machine's own arithmetic" if verdict.beside else "the integer network") if verdict.integers else "ONNX Runtime"
     if verdict.regions:
         yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
     else:
@@ -268,7 +276,7 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:
-        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(verdict.allowed))
+        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(output.allowed))
         if output.mixed:
             yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
     if verdict.steps:
@@ -302,6 +310,8 @@ def _region(region: RegionVerdict) -> Iterator[str]:
             yield f"  the largest difference is {max((item.distance for item in region.compared), default=0.0):.2g}, allowed are {region.allowed}"
     else:
         yield f"region {region.region}: {region.instructions} instructions, {races}; {tensors}; {_sampled(region.sampled)}"
+    if region.beside:
+        yield f"  {region.beside}"
     yield from _shortened([f"  {text}" for text in region.hazards], "hazards")
     if region.difference:
         yield from _difference(region.difference, region.sampled is not None)

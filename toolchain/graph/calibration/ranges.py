@@ -178,8 +178,8 @@ def position(scale: float) -> int:
 CALIBRATED = "tilewright.calibrated"
 """Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED, MADE_UP or ROUNDED."""
 RECORDED, REPLACED, KEPT, DECLARED, MADE_UP, ROUNDED = "recorded", "replaced", "kept", "declared", "made-up", "rounded"
-"""ROUNDED: in a floating format, without ranges. REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
-ranges."""
+"""REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
+ranges. ROUNDED: in a floating format, without ranges."""
 
 
 def calibration_kind(model: ir.Model) -> str:

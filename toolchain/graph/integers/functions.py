@@ -201,8 +201,9 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
     """`quantize` and `dequantize`: between the host's floats and stored integers; attribute scale is the value of one stored step.
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
-    dequantize__TYPE another one by its number in ONNX. In a floating format both only round, and have no attributes. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
-    NaN and infinities become integers by the table of `toolchain.operations.ending.quantize`.
+    dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
+    In a floating format both only round, and have no attributes. NaN and infinities become integers by the table of
+    `toolchain.operations.ending.quantize`.
     """
     if numerics.floats is not None:
         return _function(domain, name, (), ("x",), f"y = Cast <to = {_cast_type(name)}> (x)")

@@ -84,7 +84,7 @@ class Machine:
     costs: MachineCosts | None = None
     """area, energy and static power, as far as the file states them; no result depends on them"""
     tolerance: Tolerance | None = None
-    """of a vendor's code, of a C library in float32, and of graphs in float16"""
+    """of a vendor's code, of a C library in float32, and of float16"""
 
     path: str = field(default="", compare=False)
     """its file, as messages print it"""
@@ -106,7 +106,12 @@ class Machine:
     @property
     def allowance(self) -> Tolerance | None:
         """How far results may be from ONNX Runtime's; None where they are the same bits."""
-        return self.tolerance if self.tool or self.half or self.calls_operators else None
+        return self.tolerance if self.tool or self.half or self.calls_operators or self.floats else None
+
+    @property
+    def floats(self) -> bool:
+        """Whether its instructions compute in a floating format, to the bit as its file says."""
+        return self.quantisation is not None and self.quantisation.floats is not None
 
     @property
     def label(self) -> str:

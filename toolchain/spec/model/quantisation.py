@@ -80,7 +80,8 @@ class Numerics:
     (q - zero) * scale, each tensor with a zero of its own.
 
     form: every scale is 2**-position, or a requantisation multiplies by m / 2**s (m of multiplier_bits bits) or by a float32, for each output
-    channel when per_channel; none where values are no integers. floats: of such a machine. first_rounding: of a requantisation that rounds twice; rounding is that of its second shift, or of the only one.
+    channel when per_channel; none where values are no integers, and floats says what they are. first_rounding: of a requantisation that rounds
+    twice; rounding is that of its second shift, or of the only one.
     shift: s of a requantisation. shift_span: how far those of one operation's channels may be apart where scales are shifts.
     bias_shift: bias is added as bias << bias_shift.
     order: activation on the exact value or on the rounded one. align: how far an operand of a sum is shifted left to meet the other.

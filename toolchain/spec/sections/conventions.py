@@ -77,10 +77,16 @@ def half(context: Context) -> bool:
     """Whether graphs compute in float16. Raises UserError E0109 where the file does not say how far results are then off."""
     node = context.root.get("half")
     found = bool(node and context.number(node))
-    if node and found and context.root.get("tolerance") is None:
+    if node and found:
+        _check_tolerance(context, node)
+    return found
+
+
+def _check_tolerance(context: Context, node: Node) -> None:
+    """Raises UserError E0109. node: where the file says that results are float16."""
+    if context.root.get("tolerance") is None:
         hint = "tolerance: {absolute: NUMBER, relative: NUMBER, because: REASON}"
         raise fail("E0109", "missing key 'tolerance': results in float16 are not those of float32", node.span, hint)
-    return found
 
 
 def limits(context: Context) -> RegionLimits:
@@ -119,6 +125,7 @@ def quantisation(context: Context) -> Numerics | None:
     if node is None:
         return None
     if (floats := node.get("floats")) and context.number(floats.value["when"]):
+        _check_tolerance(context, floats)
         return Numerics(form="none", floats=_floats(context, floats))
     free = ("activation",) if node.flag("zero_points") else ()
     found: dict[str, Any] = {name: _range(context, name, n, name in free) for name in RANGES if (n := node.get(name))}
