@@ -111,7 +111,7 @@ def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str
 
     def part(cut: Mapping[str, range]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            return bounds.of(_biased(kind, _total(kind, numbers, single, cut, order), single, cut)).astype(HALF)
+            return one_nan(bounds.of(_biased(kind, _total(kind, numbers, single, cut, order), single, cut)).astype(HALF))
 
     return in_parts(loops, list(loops), lambda cut: math.prod(map(len, cut.values())) <= PART, part)
 
@@ -125,9 +125,11 @@ def _biased(kind: OperationKind, total: Floats, arrays: Mapping[str, Floats], lo
 
 
 def _total(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], order: SumOrder) -> Floats:
-    """The sum in its order; of a mean, divided by the number of its terms."""
+    """The sum in its order, or the one term; of a mean, divided by the number of its terms."""
     assert kind.meaning.of is not None
     shape, whole = [len(loop) for loop in loops.values()], np.zeros(1, SINGLE)
+    if not kind.meaning.reduction:
+        return np.broadcast_to(_term(kind, numbers, arrays, loops, {}), shape)
     for block in blocks_of(kind, numbers, order):
         terms = (_term(kind, numbers, arrays, loops, place) for place in block)
         inner = next(terms)
@@ -187,9 +189,15 @@ def _value(scope: Read, expr: Expr) -> Floats:
             raise refuse("E0919", Why.NO_FLOATS(operation="this part"), expr.span)
 
 
+def one_nan(halves: Array) -> Array:
+    """Every NaN as the one that arithmetic gives: quiet, without sign and payload."""
+    return np.where(np.isnan(halves), HALF.type(np.nan), halves)
+
+
 def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]]) -> Array:
     """Elements as they are, by whole numbers in the same order: NaN above infinity, -0 below 0."""
-    given = {name: [_ranks(part) for part in array] if isinstance(array, list) else _ranks(np.asarray(array)) for name, array in arrays.items()}
+    chosen = one_nan if kind.form == "select" else np.asarray
+    given = {name: [_ranks(part) for part in array] if isinstance(array, list) else _ranks(chosen(array)) for name, array in arrays.items()}
     return _unranked(accumulate(kind, numbers, given))
 
 

@@ -39,7 +39,8 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.compare import told_difference
+from toolchain.verify.compare import differing_bits, distant, told_difference
+from toolchain.verify.random_halves import random_halves
 from toolchain.verify.random_operation import draw_operation
 
 MOST_STEPS = 300
@@ -68,7 +69,10 @@ def random_results(compiled: CompiledRegion, rng: np.random.Generator) -> Iterat
     """A compiled region run by the fast engine on random stored integers: by output, its name, the result, and the operations' meaning."""
     region, numerics = compiled.region, compiled.program.machine.quantisation or Numerics()
     low, high = numerics.activation.low, numerics.activation.high
-    inputs: dict[str, Array] = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
+    if numerics.floats is not None:
+        inputs: dict[str, Array] = {name: random_halves(region.tensors[name], rng, corner=True) for name in region.inputs}
+    else:
+        inputs = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
     state, wanted = compiled.state(inputs), region_values(region, inputs, numerics)
     engine_named("fast")(compiled.program, state, compiled.checked.order)
     yield from ((name, compiled.result(state, name), wanted[name]) for name in region.outputs)
@@ -96,8 +100,8 @@ def _value(region: Region, known: Mapping[str, Array], name: str) -> Array:
 def _check(space: Space, region: Region, rng: np.random.Generator) -> None:
     compiled = compile_region(space.machine, space.kernels, region, Options(search="greedy"))
     for name, found, wanted in random_results(compiled, rng):
-        if not np.array_equal(found, wanted):
-            place = tuple(int(index) for index in np.argwhere(found != wanted)[0])
+        if differing_bits(wanted, found):
+            place = tuple(int(index) for index in np.argwhere(distant(wanted, found, None))[0])
             names = ", ".join(f"'{bound.operation.name}'" for bound in region.operations)
             raise fail("E1305", f"{names} as a group make {found[place]} at {list(place)} of '{name}', not {wanted[place]}")
 
@@ -190,8 +194,8 @@ def _schedule(region: Region, group: TileGroup, tiled: Tiled) -> Schedule:
 
 def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, schedule: Schedule, rng: np.random.Generator) -> None:
     ((_, found, wanted),) = random_results(compile_region(problem.machine, kernels, region, schedule=schedule), rng)
-    if not np.array_equal(found, wanted):
-        place = [int(index) for index in np.argwhere(found != wanted)[0]]
+    if differing_bits(wanted, found):
+        place = [int(index) for index in np.argwhere(distant(wanted, found, None))[0]]
         tile = ", ".join(f"{name} {size}" for name, size in schedule.groups[0].operations[-1].tile)
         told = f"makes {found[tuple(place)]} at {place}, not {wanted[tuple(place)]}, in tiles of {tile}"
         raise fail("E1305", f"kernel '{problem.kernel.name}' {told}, after '{region.operations[0].operation.kind.name}'", problem.kernel.span)
@@ -262,7 +266,7 @@ def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, option
 
 def _compare_chain(problem: Problem, region: Region, compiled: CompiledRegion, rng: np.random.Generator) -> None:
     for _, found, wanted in random_results(compiled, rng):
-        if not np.array_equal(found, wanted):
+        if differing_bits(wanted, found):
             kinds = ", ".join(each.operation.kind.name for each in region.operations)
-            told = told_difference(wanted, found, found != wanted)
+            told = told_difference(wanted, found, distant(wanted, found, None))
             raise fail("E1305", f"kernel '{problem.kernel.name}' {told}, in a program of {kinds}", problem.kernel.span)

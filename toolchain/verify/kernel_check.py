@@ -12,6 +12,7 @@ import numpy as np
 from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
+from toolchain.operations.floating import computable
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import stated as stated_by
@@ -25,10 +26,12 @@ from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
+from toolchain.spec.expr import Const
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.compare import told_difference
+from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.group_check import check_in_chain, check_in_group
+from toolchain.verify.random_halves import random_halves
 from toolchain.verify.random_operation import draw_operation
 
 TRIES = 20000
@@ -63,6 +66,13 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
     conditions, E1308 where the kernel cannot be carried out, and all that a program that breaks the machine's rules raises."""
     with described(kernel.span, f"the check of kernel '{kernel.name}'"):
         return _checked(machine, kernel, kinds, count, seed)
+
+
+def closed_reason(machine: Machine, kernel: Kernel, kinds: Kinds) -> str:
+    """Why a kernel takes no operation at all in this configuration of its machine; empty where it may take some."""
+    shut = next((require.message for require in kernel.requires if isinstance(require.that, Const) and not require.that.value), "")
+    floats = machine.quantisation is not None and machine.floats
+    return shut or (f"the machine's floating format says nothing of {kernel.computes}" if floats and not computable(kinds[kernel.computes]) else "")
 
 
 def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
@@ -155,13 +165,15 @@ def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, m
     engine_named("fast")(compiled.program, state, checked.order)
     found = compiled.result(state, "y").transpose(np.argsort(_axes(compiled, "y")))
     wanted = operation.run(inputs, numerics)
-    if not np.array_equal(found, wanted):
+    if differing_bits(wanted, found):
         raise _differs(problem, tiling, found, wanted)
 
 
 def draw_inputs(operation: Operation, numerics: Numerics, rng: np.random.Generator) -> dict[str, Array]:
     """Stored integers of every size; as often, those near the one that stands for zero, whose sums stay between the limits."""
     low, high, near = numerics.activation.low, numerics.activation.high, bool(rng.integers(2))
+    if numerics.floats is not None:
+        return {name: random_halves(operation.input(name), rng, near, infinite=True) for name in operation.kind.data}
     found: dict[str, Array] = {}
     for name in operation.kind.data:
         zero = operation.numbers.get(f"zero_{name}", 0)
@@ -179,5 +191,5 @@ def _axes(compiled: CompiledOperation, name: str) -> tuple[int, ...]:
 def _differs(problem: Problem, tiling: Tiling, found: Array, wanted: Array) -> UserError:
     numbers = ", ".join(f"{name} {problem.operation.numbers[name]}" for name in problem.operation.kind.numbers)
     tile = ", ".join(f"{name} {size}" for name, size in tiling.sizes.items())
-    told = told_difference(wanted, found, found != wanted)
+    told = told_difference(wanted, found, distant(wanted, found, None))
     return fail("E1305", f"kernel '{problem.kernel.name}' {told}, in tiles of {tile}, for {numbers}", problem.kernel.span)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
+from toolchain.operations.floating import computable
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
@@ -17,6 +18,7 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.random_halves import random_bounds, random_halves
 
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
@@ -59,13 +61,16 @@ def draw_operation(
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn} | dict(fixed or {})
     numerics, apart = machine.quantisation or Numerics(), rng.spawn(1)[0]
+    if numerics.floats is not None and not computable(kind):
+        return None
     plain = of_call(numerics, False)  # shifts of channels come from a generator of their own, so that all else is drawn as without them
     own = numerics if (apart.integers(2) if own_shifts is None else own_shifts) else plain
     try:
         numbers = complete(kind, {**drawn, **{e: 1 for e in drawn if e in kind.fixed}})
         if macs_of(kind, numbers) > most_macs or max(math.prod(numbers[e] for e in each.extents) for each in kind.operands) > MOST_ELEMENTS:
             return None
-        numbers |= {**_ends(kind, plain, rng, corner), **(fixed or {})}
+        ends = _ends(kind, plain, rng, corner) if numerics.floats is None else random_bounds(rng).numbers if kind.scaled else {}
+        numbers |= {**ends, **(fixed or {})}
         if kind.arithmetic:
             own_numbers = drawn_constants(kind, numbers, apart)
             if own_numbers is None:
@@ -79,7 +84,7 @@ def draw_operation(
         operation = make_operation(kind, "checked", pictures, arrays, numbers)
     except UserError:
         return None
-    return operation if operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
+    return operation if numerics.floats is not None or operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
 
 
 def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, corner: bool) -> dict[str, int]:
@@ -157,6 +162,8 @@ def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int
 
 def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator, corner: bool) -> Array:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
+    if numerics.floats is not None:
+        return random_halves(shape, rng, corner).astype(np.float32 if name == kind.bias else np.float16)
     if name != kind.bias:
         return rng.integers(-1, 2, shape).astype(np.int8) if corner else rng.integers(-128, 128, shape).astype(np.int8)
     most = LITTLE if corner else 9000
