@@ -24,7 +24,7 @@ FAULTS = {
     6: ("E0706", TOO_MANY),
     10: ("E0709", "no memory left for the engine's working space"),
 }
-SCRATCH = 12
+SCRATCH = 13
 
 
 class _Scratch(ctypes.Structure):

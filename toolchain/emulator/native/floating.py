@@ -7,6 +7,7 @@ from toolchain.isa.c_source import CValue, Interval, c_constant
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.floating import TRUTHS
 from toolchain.spec.model import FloatType
+from toolchain.spec.model.types import F32 as SINGLE
 
 BITS32 = 32
 
@@ -15,6 +16,10 @@ def floating(e: ir.Float | ir.ToFloat | ir.ToInteger, values: Sequence[CValue]) 
     """The operation on operands in C."""
     match e:
         case ir.ToFloat(type=kind, source=source, saturate=saturate) if source or saturate:
+            if source == SINGLE and kind != SINGLE:
+                return CValue(f"tw_{kind}_narrow({values[0].text}, {int(saturate)})", _range(kind), BITS32)
+            if kind == SINGLE and source != SINGLE and not saturate:
+                return CValue(f"tw_{source}_single({values[0].text})", _range(kind), BITS32)
             number = f"tw_{source}_number({values[0].text})" if source else f"tw_float_from_i64({values[0].text})"
             return CValue(f"tw_{kind}_{'saturated' if saturate else 'round'}({number})", _range(kind), BITS32)
         case ir.ToFloat(type=kind):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from toolchain.emulator.native.packs import Key, Pack
 from toolchain.isa.c_source import INT64, CValue, CWriter, Interval
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import access_differs, differs, paths_differ, replica_levels, replica_names, scope_levels, stream_levels
@@ -15,7 +16,7 @@ from toolchain.spec.model import Machine, Memory, ScalarType, View
 class Function:
     """The C function of one instruction while it is written.
 
-    fields, registers: those used by the text so far. apart: replicas run one after the other through the whole instruction,
+    fields, registers, packs: those used by the text so far. apart: replicas run one after the other through the whole instruction,
     because a name or a path differs between them; otherwise each statement loops over them. chains: loops whose work is counted together.
     """
 
@@ -26,6 +27,7 @@ class Function:
     chains: dict[int, Chain]
     fields: dict[str, None] = field(default_factory=dict[str, None])
     registers: dict[str, None] = field(default_factory=dict[str, None])
+    packs: dict[Key, Pack] = field(default_factory=dict[Key, Pack])
     count: int = 0
 
     @property

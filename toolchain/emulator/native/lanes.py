@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from toolchain.emulator.native.floating import floating, reduction
 from toolchain.emulator.native.function import Function, c_type, straddles
+from toolchain.emulator.native.ordered import Ordered, lane_nest, ordered_lines, ordered_products, pack_of
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, no_hint, wrapped
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
@@ -219,6 +220,8 @@ class LaneWriter(CWriter):
 
     def _float_reduce(self, e: ir.FloatReduce) -> CValue:
         assert self.sheet
+        if not self.path and (found := ordered_products(self.sheet.function, e)):
+            return self._ordered(e, found)
         if (e, self.path) not in self.sheet.names:
             extents, name = self.sheet.function.semantics.lanes, self.sheet.function.fresh("s")
             parts = ex.children(e.value) if e.op == "dot_exact" else [e.value]
@@ -227,6 +230,21 @@ class LaneWriter(CWriter):
             self.sheet.body += [*made.before, *loops, "{", *body, *made.step, "}", *made.after]
             self.sheet.names[e, self.path] = made.result
         return self.sheet.names[e, self.path]
+
+    def _ordered(self, e: ir.FloatReduce, found: Ordered) -> CValue:
+        """All sums before the loops over lanes; there each lane takes its own."""
+        assert self.sheet
+        function, name = self.sheet.function, self.sheet.function.fresh("s")
+        extents, memory = function.semantics.lanes, found.access.view.memory
+        parts: list[list[str]] = []
+        for factor, lanes in ((found.shared, found.over), (found.own, found.kept + found.over)):
+            value, body = self._inside(lambda factor=factor: self.value(factor))
+            parts.append([lane_nest(lanes, extents), *body, f"const int32_t tw_x = {value.text};"])
+        where = f"{self.sheet.element(found.access, '')} - m_{memory}"
+        places = self.flat(found.over), self.flat(found.kept)
+        pack = pack_of(function.packs, found, extents)
+        self.sheet.shared += ordered_lines(name, pack, (parts[0], parts[1]), places, where)
+        return CValue(f"tw_f32_bits({name}_sum[{places[1]}])", Interval(e.type.low, e.type.high), 32)
 
     def modular(self, e: Expr) -> str:
         """The value modulo 2**32 as uint32_t, with no wider arithmetic than that."""

@@ -11,6 +11,7 @@ from toolchain.emulator.native.accumulate import accumulate_functions, accumulat
 from toolchain.emulator.native.function import Function, c_type, new_function
 from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.levels import factors, packing_functions
+from toolchain.emulator.native.packs import pack_names
 from toolchain.emulator.native.statements import Instead, block, replica_loop, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
 from toolchain.emulator.numpy_engine.floating import function_table
@@ -163,7 +164,7 @@ def _names(function: Function, number: int) -> list[str]:
         inner *= level.count
     plain = [m for m in machine.memories if m.kind != "register"]
     lines += [f"uint8_t *const m_{m.name} = c->memory[{i}]; (void)m_{m.name};" for i, m in enumerate(plain)]
-    lines += _register_names(function)
+    lines += [*_register_names(function), *pack_names(list(function.packs.values()))]
     lines += [f"int64_t v_{name} = 0; (void)v_{name};" for name in sorted({s.name for s in statements(semantics.body) if isinstance(s, ir.Let)})]
     return lines + _temps(function)
 

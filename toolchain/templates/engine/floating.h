@@ -59,6 +59,22 @@ TW_FLOAT int32_t tw_float_round(double x, int fraction, int bias, int32_t magnit
     if (x != x || code == nan) return nan;
     return (int32_t)(tw_words(x) >> 63 ? code - magnitude - 1 : code);
 }
+/* the same between formats and float, which has all their values too, in lanes of 32 bits */
+TW_FLOAT int32_t tw_float_single(int32_t bits, int fraction, int bias, int32_t magnitude, int32_t greatest, int infinities)
+{
+    const int32_t code = bits & magnitude, sign = bits < 0 ? INT32_MIN : 0;
+    const int32_t size = tw_f32_bits(tw_f32((int32_t)((uint32_t)code << (23 - fraction))) * tw_f32((254 - bias) << 23));
+    return code <= greatest ? size | sign : infinities && code == greatest + 1 ? 0x7f800000 | sign : 0x7fc00000;
+}
+TW_FLOAT int32_t tw_float_narrow(int32_t bits, int fraction, int bias, int32_t magnitude, int32_t greatest, int infinities, int32_t nan, int saturated)
+{
+    const int32_t size = bits & INT32_MAX, cut = 23 - fraction, beyond = saturated ? greatest : infinities ? greatest + 1 : nan;
+    const int32_t unit = (128 - bias + cut) << 23; /* a float of which the last bit is the least subnormal */
+    const int32_t small = tw_f32_bits(tw_f32(size) + tw_f32(unit)) - unit;
+    const int32_t odd = size >> cut & 1, large = (int32_t)(((uint32_t)size + ((UINT32_C(1) << (cut - 1)) - 1) + (uint32_t)odd) >> cut) - ((127 - bias) << fraction);
+    const int32_t rounded = size < (128 - bias) << 23 ? small : large, code = rounded > greatest ? beyond : rounded;
+    return size > 0x7f800000 || code == nan ? nan : bits < 0 ? code - magnitude - 1 : code;
+}
 TW_FLOAT double tw_float_from_i64(int64_t x)
 {
     const int64_t odd = (x & ~INT64_C(0xfff)) | (x & 0x800) | (x & 0x7ff ? 0x800 : 0);
@@ -114,6 +130,29 @@ static double tw_exact_number(tw_exact *sum)
     return negative ? -size : size;
 }
 
+/* sum[j] = a[0] * b[0][j] + a[1] * b[1][j] + ..., rounded after each operation and from the first on: sums side by side keep their order */
+typedef float tw_floats __attribute__((vector_size(64)));
+TW_FLOAT void tw_ordered_block(float *sum, const float *a, const float *b, int terms, int sums, int count)
+{
+    tw_floats x[2], y;
+    for (int k = 0; k < count; k++) { memcpy(&y, b + 16 * k, sizeof y); x[k] = a[0] * y; }
+    for (int t = 1; t < terms; t++) {
+        TW_UNROLL(2) for (int k = 0; k < count; k++) { memcpy(&y, b + (int64_t)t * sums + 16 * k, sizeof y); x[k] = x[k] + a[t] * y; }
+    }
+    for (int k = 0; k < count; k++) memcpy(sum + 16 * k, &x[k], sizeof y);
+}
+TW_FLOAT void tw_ordered(float *sum, const float *a, const float *b, int terms, int sums)
+{
+    int at = 0;
+    for (; at + 32 <= sums; at += 32) tw_ordered_block(sum + at, a, b + at, terms, sums, 2);
+    for (; at + 16 <= sums; at += 16) tw_ordered_block(sum + at, a, b + at, terms, sums, 1);
+    for (; at < sums; at++) {
+        float x = a[0] * b[at];
+        for (int t = 1; t < terms; t++) x = x + a[t] * b[(int64_t)t * sums + at];
+        sum[at] = x;
+    }
+}
+
 /* to integers: halves of a float are exact in a double */
 TW_FLOAT double tw_round_half_even(double x) { return nearbyint(x); }
 TW_FLOAT double tw_round_half_up(double x) { return floor(x + 0.5); }
@@ -134,6 +173,8 @@ TW_FLOAT int64_t tw_into_i64(double x, int64_t low, int64_t high)
 {% if kind.bits < 32 %}
 TW_FLOAT double tw_{{ kind.name }}_number(int32_t bits) { return tw_float_number(bits, TW_{{ kind.name }}); }
 TW_FLOAT int32_t tw_{{ kind.name }}_round(double x) { return tw_float_round(x, TW_{{ kind.name }}, {{ kind.nan }}, 0); }
+TW_FLOAT int32_t tw_{{ kind.name }}_single(int32_t bits) { return tw_float_single(bits, TW_{{ kind.name }}); }
+TW_FLOAT int32_t tw_{{ kind.name }}_narrow(int32_t bits, int saturated) { return tw_float_narrow(bits, TW_{{ kind.name }}, {{ kind.nan }}, saturated); }
 {% for name, sign in [("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/")] %}
 TW_FLOAT int32_t tw_{{ kind.name }}_{{ name }}(int32_t a, int32_t b)
 { return tw_{{ kind.name }}_round(tw_{{ kind.name }}_number(a) {{ sign }} tw_{{ kind.name }}_number(b)); }

@@ -20,7 +20,7 @@ typedef uint32_t uint32_u __attribute__((aligned(1), may_alias));
 typedef int64_t int64_u __attribute__((aligned(1), may_alias));
 typedef uint64_t uint64_u __attribute__((aligned(1), may_alias));
 
-enum { TW_SCRATCH = 12 };
+enum { TW_SCRATCH = 13 };
 typedef struct {
     uint8_t *const *memory;
     int64_t *const *host;
