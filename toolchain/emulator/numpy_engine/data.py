@@ -8,7 +8,7 @@ import numpy as np
 
 from toolchain.emulator.numpy_engine.addresses import Address, Scalars
 from toolchain.emulator.numpy_engine.expressions import Expressions, is_array, is_int, select, where, wide
-from toolchain.emulator.numpy_engine.floating import floating, reduced
+from toolchain.emulator.numpy_engine.floating import factors, floating, reduced
 from toolchain.emulator.numpy_engine.frame import ELEMENTS, Axes, Frame, Run, TooLargeError, Value
 from toolchain.emulator.numpy_engine.storage import ChosenLanes, Reader, WholeLanes, is_whole, scalar_dtype
 from toolchain.isa.semantics import ir
@@ -206,7 +206,7 @@ class Data(Expressions):
         return lookup
 
     def _float_reduce(self, e: ir.FloatReduce) -> Run:
-        parts = [self.value(v) for v in (ex.children(e.value) if e.op == "dot_exact" else [e.value])]
+        parts = [self.value(v) for v in factors(e)]
         over, whole = tuple(self.axes.lane_axis(lane) for lane in e.over), self.axes.lane_shape(e.over)
 
         def reduce(f: Frame) -> Value:
@@ -214,7 +214,7 @@ class Data(Expressions):
             shape = np.broadcast_shapes(whole, *(x.shape for x in found))
             if math.prod(shape) > ELEMENTS:
                 raise TooLargeError
-            return reduced(e, [np.broadcast_to(x, shape) for x in found], over)
+            return reduced(e, found, over, shape)
 
         return reduce
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from toolchain.emulator.numpy_engine.expressions import is_int, where, wide
 from toolchain.emulator.numpy_engine.frame import Frame, Run, Value
 from toolchain.isa.semantics import ir
+from toolchain.spec.expr import Expr, children
 from toolchain.spec.float_functions import FUNCTIONS
 from toolchain.spec.model import FloatType, ScalarType
 
@@ -36,10 +37,17 @@ def decode(bits: Value, kind: FloatType) -> Value:
     return exact(bits, kind)
 
 
+def is_half(kind: FloatType) -> bool:
+    """Whether numpy's float16 is the format."""
+    return (kind.bits, kind.fraction) == (16, 10)
+
+
 def exact(bits: Value, kind: FloatType) -> Value:
     """Bits as float64."""
     if is_single(kind):
         return decode(bits, kind).astype(np.float64)
+    if is_half(kind):
+        return np.asarray(bits).astype(np.int16).view(np.float16).astype(np.float64)
     wide = np.asarray(bits).astype(np.int64)
     code = wide & kind.magnitude
     sizes = (code << (FRACTION - kind.fraction)).view(np.float64) * 2.0 ** (BIAS - kind.bias)
@@ -55,6 +63,8 @@ def encode(numbers: Value, kind: FloatType, saturate: bool = False) -> Value:
         single = np.asarray(numbers).astype(np.float32, copy=False)
         return where(np.isnan(single), np.int32(kind.nan), single.view(np.int32))
     x = np.asarray(numbers, np.float64)
+    if is_half(kind) and not saturate:
+        return where(np.isnan(x), np.int16(kind.nan), x.astype(np.float16).view(np.int16))
     size = np.abs(where(np.isfinite(x), x, 0.0))
     unit = np.maximum(np.frexp(size)[1] - 1, 1 - kind.bias) - kind.fraction
     count = np.rint(np.ldexp(size, -unit)).astype(np.int64)
@@ -150,14 +160,39 @@ def _operation(op: str, kind: FloatType) -> Function:
             return lambda v: _extreme(op, wide(v[0]), wide(v[1]), kind)
 
 
-def reduced(e: ir.FloatReduce, terms: list[Value], over: tuple[int, ...]) -> Value:
-    """Terms over axes, in row-major order; for `dot_exact` two lots of factors. terms: bits, spread over those axes."""
-    ends = tuple(range(len(over)))
-    rows = [np.moveaxis(x, over, ends) for x in terms]
-    flat = [x.reshape(-1, *x.shape[len(over) :]) for x in rows]
+def factors(e: ir.FloatReduce) -> tuple[Expr, ...]:
+    """The expressions that `reduced` takes: both factors where products are added without a look at their bits, else the term."""
+    product = e.value
+    in_order = e.op == "in_order" and is_single(e.type) and isinstance(product, ir.Float) and product.op == "mul"
+    return tuple(children(product)) if in_order or e.op == "dot_exact" else (product,)
+
+
+def reduced(e: ir.FloatReduce, terms: list[Value], over: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    """Terms over axes, in row-major order, or the factors that `factors` names. terms: bits, that can be spread to the shape."""
+    axes = tuple(axis % len(shape) for axis in over)
+    first = tuple(shape[axis] for axis in axes)
+    rest = tuple(extent for axis, extent in enumerate(shape) if axis not in axes)
+    flat = [_terms_first(x.reshape((1,) * (len(shape) - x.ndim) + x.shape), axes, first, rest) for x in terms]
     with np.errstate(all="ignore"):
-        found = _folded(e, flat)
-    return np.expand_dims(found, tuple(sorted(axis % terms[0].ndim for axis in over)))
+        found = _in_order(flat, e.type) if len(flat) > 1 and e.op == "in_order" else _folded(e, flat)
+    return np.expand_dims(found, tuple(sorted(axes)))
+
+
+def _terms_first(x: Value, axes: tuple[int, ...], first: tuple[int, ...], rest: tuple[int, ...]) -> Value:
+    """[terms, *rest]: copied as it is, so that neighbours stand side by side, and spread afterwards."""
+    moved = np.ascontiguousarray(np.moveaxis(x, axes, range(len(axes))))
+    rows = np.broadcast_to(moved, (*first, *moved.shape[len(axes) :])).reshape(-1, *moved.shape[len(axes) :])
+    return np.broadcast_to(rows, (len(rows), *rest))
+
+
+def _in_order(flat: list[Value], kind: FloatType) -> Value:
+    """Products one after the other. A NaN stays one whatever its bits, so those of the sum alone are made the same."""
+    one, other = (decode(x, kind) for x in flat)
+    total = one[0] * other[0]
+    product = np.empty_like(total)
+    for a, b in zip(one[1:], other[1:], strict=True):
+        np.add(total, np.multiply(a, b, out=product), out=total)
+    return encode(total, kind)
 
 
 def _folded(e: ir.FloatReduce, flat: list[Value]) -> Value:
