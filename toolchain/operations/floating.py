@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,8 +35,9 @@ def bits_of(value: float) -> int:
     return int(np.float32(value).view(np.int32))
 
 
-def of_bits(bits: int) -> np.float32:
-    return np.array(bits, np.int32).view(np.float32)[()]
+def of_bits(bits: int) -> float:
+    """The float32 of such bits."""
+    return float(np.array([bits], np.int32).view(np.float32)[0])
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,18 @@ def activation_bounds(activation: str, attributes: Attributes) -> Bounds:
 def number_bounds(numbers: Mapping[str, int]) -> Bounds:
     """Those of an operation's numbers, see `Bounds.numbers`."""
     slope = numbers.get("slope", 0)
-    return Bounds(float(of_bits(numbers["low"])), float(of_bits(numbers["high"])), float(of_bits(slope)) if slope else 1.0)
+    return Bounds(of_bits(numbers["low"]), of_bits(numbers["high"]), of_bits(slope) if slope else 1.0)
 
 
 def computable(kind: OperationKind) -> bool:
     """Whether the meaning says how an operation computes in a floating format: it is a sum, a mean, or a choice of elements."""
     return kind.copies or (kind.form in ("weighted", "computed", "aligned", "average") and not kind.unit)
+
+
+def ordered(kind: OperationKind, numbers: Mapping[str, int], floats: quantisation.Floats) -> bool:
+    """Whether the machine says in which order an operation with these numbers adds up."""
+    where = floats.order(kind.name).where
+    return where is None or bool(constant(where, numbers))
 
 
 def evaluate_call(kind: OperationKind, activation: str, attributes: Attributes, operands: Sequence[Array], floats: quantisation.Floats) -> Array:
@@ -148,7 +156,7 @@ Place = Mapping[str, int]
 def blocks_of(kind: OperationKind, numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
     """The places of a sum's terms, block by block, each in its order. Without blocks each term is one."""
     over = kind.meaning.over
-    places = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
+    places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
     if not order.blocks:
         keyed = sorted(places, key=lambda place: _key(order.terms, numbers, place))
         yield from ([place] for place in keyed)
@@ -164,11 +172,12 @@ def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tup
 
 def _term(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], place: Place) -> Floats:
     assert kind.meaning.of is not None
-    scope = read_all(arrays, {**numbers, **place}, loops, 0, bool(kind.meaning.outside))
+    given: Mapping[str, Any] = arrays
+    scope = read_all(given, {**numbers, **place}, loops, 0, bool(kind.meaning.outside))
     return np.asarray(_value(scope, kind.meaning.of), SINGLE)
 
 
-def _value(scope: Read, expr: Expr) -> Floats:
+def _value(scope: Read, expr: Expr) -> Array:
     """An expression over elements, each operation rounded to float32."""
     match expr:
         case Index():
@@ -196,13 +205,14 @@ def one_nan(halves: Array) -> Array:
 
 def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]]) -> Array:
     """Elements as they are, by whole numbers in the same order: NaN above infinity, -0 below 0."""
-    chosen = one_nan if kind.form == "select" else np.asarray
-    given = {name: [_ranks(part) for part in array] if isinstance(array, list) else _ranks(chosen(array)) for name, array in arrays.items()}
+    select = kind.form == "select"
+    given = {name: [_ranks(part, select) for part in array] if isinstance(array, list) else _ranks(array, select) for name, array in arrays.items()}
     return _unranked(accumulate(kind, numbers, given))
 
 
-def _ranks(halves: Array) -> Ints:
-    """int64 in the order of float16 values."""
+def _ranks(given: Any, select: bool) -> Ints:
+    """int64 in the order of float16 values. select: whether they are compared, so that all NaN are one."""
+    halves = one_nan(given) if select else np.asarray(given)
     bits = halves.astype(HALF, copy=False).view(np.int16).astype(np.int64)
     return np.where(bits < 0, -1 - (bits & 0x7FFF), bits)
 

@@ -75,8 +75,10 @@ def _array(kind: OperationKind, name: str, way: Way, operation: Operation, exten
     loops = {index: range(extents[extent]) for index, extent in axes.items()}
     expr = way.arrays[name]
     read = next(each for each in _reads(expr) if each in operation.arrays)
-    found = spelled(expr, operation.arrays, operation.numbers, loops)
-    return np.ascontiguousarray(np.broadcast_to(found, [len(loop) for loop in loops.values()]).astype(operation.arrays[read].dtype))
+    stored = operation.arrays[read]
+    bits = {each: array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "f" else array for each, array in operation.arrays.items()}
+    found = np.broadcast_to(spelled(expr, bits, operation.numbers, loops), [len(loop) for loop in loops.values()])
+    return np.ascontiguousarray(found.astype(bits[read].dtype)).view(stored.dtype)
 
 
 def _channels(kind: OperationKind, name: str, way: Way, operation: Operation, extents: Mapping[str, int]) -> Array:

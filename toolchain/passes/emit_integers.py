@@ -26,7 +26,7 @@ from toolchain.graph.intervals import ANY, Interval, limits_of
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
-from toolchain.operations.floating import computable
+from toolchain.operations.floating import computable, ordered
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import Attributes
@@ -107,6 +107,8 @@ class Emitter:
         """Weights in float16 and biases in float32; the attributes are those of the function in floating point."""
         if not computable(call.operation):
             raise refuse("E0919", Why.NO_FLOATS(operation=call.kind))
+        if self.numerics.floats and not ordered(call.operation, {**call.operation.defaults, **call.known_numbers}, self.numerics.floats):
+            raise refuse("E0919", Why.NO_ORDER(node=call.name))
         types = [np.float32 if name == call.operation.bias else np.float16 for name in call.operation.known]
         known = [float_constant(self.model, name) for name in call.inputs[len(call.data) :]]
         with np.errstate(over="ignore"):

@@ -66,7 +66,7 @@ class Selection:
         """Sums name operations that there are, and their reduced indices."""
         floats = self.machine.quantisation.floats if self.machine.quantisation else None
         for name, order in floats.sums if floats else ():
-            exprs = (*order.blocks, *order.terms)
+            exprs = (*order.blocks, *order.terms, *((order.where,) if order.where else ()))
             if name not in self.kinds:
                 hint = nearest(name, self.kinds) or f"known: {', '.join(self.kinds)}"
                 raise fail("E0107", f"unknown operation '{name}' in the sums of a floating format", exprs[0].span, hint)

@@ -99,6 +99,7 @@ class Why(Enum):
     NO_INTEGERS = Wording("node {node:node} ({operation}) cannot be quantised: {because}", LIMIT)
     STAGES = Wording("its stages compute in floating point, and say nothing of integers")
     NO_FLOATS = Wording("the machine's floating format knows sums, means and choices of elements; {operation:node} is none of them")
+    NO_ORDER = Wording("the order in which the machine would add up the sum of node {node:node} is not the one that its file declares")
     NO_HALF = Wording("node {node:node} has weights that float16 does not hold")
     NO_WEIGHT_SCALE = Wording("no scale of its weights keeps the sum within the accumulator")
     SHIFT = Wording("it needs a shift by {needed}, the machine has {low} to {high}")

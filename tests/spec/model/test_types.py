@@ -4,7 +4,7 @@ import pytest
 
 from toolchain.spec.errors import Source, Span, UserError
 from toolchain.spec.model import ElementType, ScalarType
-from toolchain.spec.model.types import parse_element, parse_scalar
+from toolchain.spec.model.types import F16, parse_element, parse_scalar
 
 NAMES = {"WIDTH": 16, "LANES": 4}
 
@@ -31,6 +31,13 @@ def test_fields_of_a_record_may_have_odd_widths() -> None:
     assert parse_scalar("u11", NAMES, locate, stored=False) == ScalarType(False, 11)
     with pytest.raises(UserError, match="E0110 a bit field has 1 to 64 bits, not 65"):
         parse_scalar("u65", NAMES, locate, stored=False)
+
+
+def test_a_type_by_a_condition() -> None:
+    assert parse_scalar("f16 if WIDTH == 16 else i8", NAMES, locate, floats=True) == F16
+    assert parse_scalar("f16 if WIDTH == 8 else i8", NAMES, locate) == ScalarType(True, 8)
+    with pytest.raises(UserError, match="E0110 an integer stands here, not f16"):
+        parse_scalar("f16", NAMES, locate)
 
 
 @pytest.mark.parametrize(

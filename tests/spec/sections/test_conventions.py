@@ -113,6 +113,20 @@ def test_multipliers_that_round_twice_and_zero_points() -> None:
     assert (Numerics().stored, Numerics().magnitude, Numerics(activation=Range(-127, 127)).reach) == ("int8", 128, 128)
 
 
+def test_a_floating_format_in_place_of_integers_where_it_holds() -> None:
+    sums = "  floats: {when: LANES == 4, sums: {conv2d: {blocks: [i // LANES], terms: [i % LANES]}}}\n"
+    near = "tolerance: {absolute: 0.01, relative: 0.01, because: halves}\n"
+    found, plain = numerics(SHORT + sums + near), numerics(SHORT + sums.replace("== 4", "== 5"))
+    with pytest.raises(UserError, match="E0109 missing key 'tolerance'"):
+        numerics(SHORT + sums)
+    assert plain == Numerics()
+    assert found is not None
+    assert found.floats is not None
+    assert (found.form, found.stored) == ("none", "float16")
+    assert {name: len(order.blocks) + len(order.terms) for name, order in found.floats.sums} == {"conv2d": 2}
+    assert not found.floats.order("add").terms
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -54,10 +54,14 @@ class AverageRule:
 @dataclass(frozen=True)
 class SumOrder:
     """The order of a sum's terms, by expressions over an operation's reduced indices: terms that agree in `blocks` are added up one after the other,
-    by `terms`, from the first; the sums of the blocks are then added one after the other, from zero. No blocks: all terms from zero."""
+    by `terms`, from the first; the sums of the blocks are then added one after the other, from zero. No blocks: all terms from zero.
+
+    where: for which numbers of an operation the machine adds up so; None for all.
+    """
 
     blocks: tuple[Expr, ...] = ()
     terms: tuple[Expr, ...] = ()
+    where: Expr | None = None
 
 
 @dataclass(frozen=True)

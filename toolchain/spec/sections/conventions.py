@@ -144,7 +144,8 @@ def quantisation(context: Context) -> Numerics | None:
 def _floats(context: Context, node: Node) -> Floats:
     """Names of operations and their indices are known where kernels are."""
     parts = {name: {key: tuple(map(context.expr, order.entries(key))) for key in ("blocks", "terms")} for name, order in node.members("sums")}
-    return Floats(tuple((name, SumOrder(**found)) for name, found in parts.items()))
+    where = {name: context.expr(condition) for name, order in node.members("sums") if (condition := order.get("where"))}
+    return Floats(tuple((name, SumOrder(**found, where=where.get(name))) for name, found in parts.items()))
 
 
 def _number(context: Context, name: str, node: Node, limits: tuple[int, int]) -> int:

@@ -1,0 +1,54 @@
+"""A network in halves is exact to the bit against its machine's own arithmetic; another order of its sums is found out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.verify.builds import build
+from tests.verify.networks import network
+from toolchain.operations.library import kinds_of
+from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Floats
+from toolchain.verify.compare import differing_bits, first_samples, oracle_tensors
+from toolchain.verify.declared import declared_tensors
+from toolchain.verify.ladder import verify_model
+from toolchain.verify.reference_sample import SampleSize
+from toolchain.verify.verdict import verdict_text
+
+TARGET = "stcp920:f16"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_networks_climb_the_ladder(seed: int, tmp_path: Path) -> None:
+    (tmp_path / "random.yaml").write_text(network(seed))
+    _, built, samples = build(TARGET, str(tmp_path / "random.yaml"), tmp_path / "build")
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=seed))
+    told = verdict_text(verdict)
+    assert verdict.exact, told
+    assert verdict.tensors > 4
+    assert "compared with the machine's own arithmetic" in told
+    assert "dB near or nearer" in told
+    assert all(output.allowed for output in verdict.outputs)
+
+
+def test_another_order_makes_other_bits_that_are_as_near(tmp_path: Path) -> None:
+    _, built, samples = build(TARGET, "digits", tmp_path)
+    (machine,) = built.machines.values()
+    numerics = machine.quantisation
+    assert numerics is not None
+    expected = oracle_tensors(built.integer, first_samples(samples, 2))
+    names = [name for name in expected if name.endswith(".float16")]
+    ways = (numerics, replace(numerics, floats=Floats()))
+    one, other = (declared_tensors(built.integer, names, expected, way, kinds_of(machine)) for way in ways)
+    assert sum(differing_bits(one.tensors[name], other.tensors[name]) for name in names)
+    assert min(one.decibels, other.decibels) > 60
+    assert one.furthest in names
+
+
+def test_a_file_says_how_far_halves_may_be(tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "targets" / "stcp920.yaml").read_text()
+    file = tmp_path / "chip.yaml"
+    file.write_text("\n".join(line for line in text.splitlines() if not line.startswith("tolerance:")))
+    with pytest.raises(UserError, match="E0109 missing key 'tolerance'"):
+        build(f"{file}:f16", "digits", tmp_path / "build")
