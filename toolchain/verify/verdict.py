@@ -276,7 +276,7 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:
-        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(output.allowed))
+        yield _output(output, "ONNX Runtime on the integer model" if verdict.integers else "ONNX Runtime", bool(output.allowed or verdict.allowed))
         if output.mixed:
             yield f"output {output.output}: {output.mixed} elements are OTHERS where several samples go through together than where each is alone"
     if verdict.steps:
