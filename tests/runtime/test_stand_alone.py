@@ -94,6 +94,17 @@ def test_samples_are_steps_of_a_model_with_states(target: str, tmp_path: Path) -
     assert (done.stderr, done.stdout) == (b"", wanted)
 
 
+def test_halves_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    built = compile_network(
+        model([helper.make_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[2, 2])], {"x": [1, 4, 4, 4]}, {"y": [1, 4, 3, 3]}),
+        "halves", Target("stcp920:f16"), np.ones((1, 1, 4, 4, 4), np.float32),
+    )  # fmt: skip
+    write_bundle(tmp_path / "halves.bundle", built.bundle)
+    for form in ("c", "elf", "provider"):
+        assert main(["export", form, str(tmp_path / "halves.bundle"), "-o", str(tmp_path / form)]) == 1
+        assert "E1114 region 'region0' on stcp920 has tensors of float16" in capsys.readouterr().err
+
+
 def test_a_state_of_whole_numbers_is_refused() -> None:
     network = steps_network.built("vta")
     with pytest.raises(UserError, match="E1114 'count' is no float32 tensor of a known size"):

@@ -181,6 +181,7 @@ def provider(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -
 def _region(bundle: Bundle, machines: Mapping[str, Machine], run: RegionProgram, place: str) -> _Region:
     """The region's steps between its border, given as arrays, and its memory."""
     writer = ProgramWriter(bundle, machines, place, HINT)
+    writer.check_bytes(run)
     real = machines[run.target].calls_operators
     for port in run.inputs:
         writer.tensor(port.name, "float" if real else "int8_t", _elements(writer, run, port))

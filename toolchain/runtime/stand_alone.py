@@ -211,6 +211,8 @@ class ProgramWriter:
 
     def write(self) -> None:
         manifest = self.bundle.manifest
+        for run in manifest.regions:
+            self.check_bytes(run)
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
             if entry in manifest.step_inputs:
@@ -229,6 +231,11 @@ class ProgramWriter:
 
     def refused(self, text: str) -> UserError:
         return fail("E1114", text, hint=self.hint, place=self.place)
+
+    def check_bytes(self, run: RegionProgram) -> None:
+        """Raises UserError E1114 for a machine whose tensors are halves."""
+        if self.machines[run.target].floats:
+            raise self.refused(f"region '{run.name}' on {run.target} has tensors of float16, which plain C has no type for")
 
     def size(self, entry: Interface) -> int:
         """Elements of one sample."""
