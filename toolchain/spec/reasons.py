@@ -98,9 +98,17 @@ class Why(Enum):
     COSTLY_UNPRICED = Wording("its integers alone put the outputs off by {percent:.2g} %, and with others by more than the model may lose", RAISE)
     NO_INTEGERS = Wording("node {node:node} ({operation}) cannot be quantised: {because}", LIMIT)
     STAGES = Wording("its stages compute in floating point, and say nothing of integers")
-    NO_FLOATS = Wording("the machine's floating format knows sums, means and choices of elements; {operation:node} is none of them")
-    NO_ORDER = Wording("the order in which the machine would add up the sum of node {node:node} is not the one that its file declares")
-    NO_HALF = Wording("node {node:node} has weights that float16 does not hold")
+    NO_FLOATS = Wording(
+        "the machine's floating format knows sums, means and choices of elements; {operation:node} is none of them",
+        "Leave it, or name a second machine behind this one.",
+    )
+    NO_ORDER = Wording(
+        "the order in which the machine would add up the sum of node {node:node} is not the one that its file declares",
+        "Leave it, or state the order for such numbers in the machine's file (docs/machine-description.md).",
+    )
+    NO_HALF = Wording(
+        "node {node:node} has weights that float16 does not hold", "Divide the weights in the model by a power of two, and multiply the result by it."
+    )
     NO_WEIGHT_SCALE = Wording("no scale of its weights keeps the sum within the accumulator")
     SHIFT = Wording("it needs a shift by {needed}, the machine has {low} to {high}")
     SUM_BITS = Wording("the sum can leave the accumulator of {bits} bits")
