@@ -20,6 +20,10 @@ Engine = Callable[[Program, State, Ints], None]
 ENGINES: tuple[Engine, ...] = (numpy_engine.run, native.run) if native.available() else (numpy_engine.run,)
 Array = np.ndarray
 WINDOW = {"kernel_h": 3, "kernel_w": 2, "in_rows": 4, "in_width": 4, "pad_top": 1, "pad_left": 1}
+PAIR = {
+    "rows": 2, "width": 3, "groups": 2, "b": 30, "target": 64,
+    "a_row": 12, "b_row": 12, "target_row": 12, "a_pixel": 4, "b_pixel": 4, "target_pixel": 4,
+}  # fmt: skip
 ROWS: dict[str, Fields] = {
     "HMMA": {
         **WINDOW,
@@ -35,32 +39,8 @@ ROWS: dict[str, Fields] = {
     },
     "HDWCONV": {**WINDOW, "rows": 2, "width": 3, "groups": 2, "source_row": 16, "source_pixel": 4, "weight": 256},
     "NARROW": {"rows": 2, "width": 3, "groups": 2, "params": 200, "target": 64, "target_pixel": 4, "target_row": 12},
-    "HADD": {
-        "rows": 2,
-        "width": 3,
-        "groups": 2,
-        "b": 30,
-        "target": 64,
-        "a_row": 12,
-        "b_row": 12,
-        "target_row": 12,
-        "a_pixel": 4,
-        "b_pixel": 4,
-        "target_pixel": 4,
-    },
-    "HMUL": {
-        "rows": 2,
-        "width": 3,
-        "groups": 2,
-        "b": 30,
-        "target": 64,
-        "a_row": 12,
-        "b_row": 0,
-        "target_row": 12,
-        "a_pixel": 4,
-        "b_pixel": 0,
-        "target_pixel": 4,
-    },
+    "HADD": PAIR,
+    "HMUL": {**PAIR, "b_row": 0, "b_pixel": 0},
     "HPOOL": {
         **WINDOW,
         "rows": 2,

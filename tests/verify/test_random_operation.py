@@ -5,7 +5,7 @@ import pytest
 
 from toolchain.operations.library import kinds_of
 from toolchain.spec.load import load_machine
-from toolchain.verify.random_operation import MOST_ELEMENTS, MOST_MACS, draw_operation
+from toolchain.verify.random_operation import CORNERS, MOST_ELEMENTS, MOST_MACS, draw_operation, random_bounds, random_halves
 
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3", "stcp920")}
 
@@ -52,3 +52,23 @@ def test_numbers_that_are_given_are_not_drawn() -> None:
     fixed = {"height": 5, "width": 9, "channels": 3}
     made = [draw_operation(machine, kinds_of(machine)["add"], rng, fixed) for _ in range(20)]
     assert {tuple(operation.output)[1:] for operation in made if operation is not None} == {(3, 5, 9)}
+
+
+def test_corners_are_among_small_numbers() -> None:
+    found = random_halves((4000,), np.random.default_rng(0), corner=True)
+    assert found.dtype == np.float16
+    assert set(CORNERS.view(np.int16)) <= set(found.view(np.int16))
+    eighths = found.astype(np.float32) * 8
+    assert np.count_nonzero(eighths == np.rint(eighths)) > 3600
+
+
+def test_infinities_come_now_and_then_where_they_may() -> None:
+    rng = np.random.default_rng(1)
+    infinite = [np.isinf(random_halves((3,), rng, infinite=True)).any() for _ in range(500)]
+    assert 0 < sum(infinite) < 50
+    assert not any(np.isinf(random_halves((3,), rng)).any() for _ in range(500))
+
+
+def test_bounds_of_all_activations() -> None:
+    rng = np.random.default_rng(2)
+    assert len({bounds.high for bounds in (random_bounds(rng) for _ in range(40))}) > 2

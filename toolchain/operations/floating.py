@@ -40,6 +40,11 @@ def of_bits(bits: int) -> float:
     return float(np.array([bits], np.int32).view(np.float32)[0])
 
 
+def integers_of(array: Array) -> Array:
+    """An array as kernels name it: floating numbers as signed integers of the same bits, integers as they are."""
+    return array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "f" else array
+
+
 @dataclass(frozen=True)
 class Bounds:
     """An activation in float32: numbers below zero times `slope`, then no less than `low` and no more than `high`."""
@@ -76,7 +81,7 @@ def activation_bounds(activation: str, attributes: Attributes) -> Bounds:
 
 
 def number_bounds(numbers: Mapping[str, int]) -> Bounds:
-    """Those of an operation's numbers, see `Bounds.numbers`."""
+    """Read back `Bounds.numbers` from an operation's numbers."""
     slope = numbers.get("slope", 0)
     return Bounds(of_bits(numbers["low"]), of_bits(numbers["high"]), of_bits(slope) if slope else 1.0)
 
@@ -157,13 +162,13 @@ def blocks_of(kind: OperationKind, numbers: Mapping[str, int], order: SumOrder) 
     """The places of a sum's terms, block by block, each in its order. Without blocks each term is one."""
     over = kind.meaning.over
     places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
+    keyed = [(_key(order.blocks, numbers, place), _key(order.terms, numbers, place), place) for place in places]
+    keyed.sort(key=lambda each: each[:2])
     if not order.blocks:
-        keyed = sorted(places, key=lambda place: _key(order.terms, numbers, place))
-        yield from ([place] for place in keyed)
+        yield from ([place] for _, _, place in keyed)
         return
-    places.sort(key=lambda place: (_key(order.blocks, numbers, place), _key(order.terms, numbers, place)))
-    for _, block in itertools.groupby(places, key=lambda place: _key(order.blocks, numbers, place)):
-        yield list(block)
+    for _, block in itertools.groupby(keyed, key=lambda each: each[0]):
+        yield [place for _, _, place in block]
 
 
 def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.operations.ending import Scaling, first_stored, requantised
-from toolchain.operations.floating import Bounds, compute, number_bounds
+from toolchain.operations.floating import Bounds, compute, integers_of, number_bounds
 from toolchain.operations.kind import BIAS_RANGE, CHANNELS, UNIT, OperationKind
 from toolchain.operations.numbers import Attributes, attribute_numbers, complete, extents_of, macs_of, result_shape
 from toolchain.operations.reads import narrow, read_all
@@ -135,7 +135,7 @@ class Operation:
     @property
     def _spelled(self) -> dict[str, Array]:
         """Floating arrays as integers of the same bits; there are no scales."""
-        bits = {name: array.view(f"i{array.dtype.itemsize}") for name, array in self.arrays.items()}
+        bits = {name: integers_of(array) for name, array in self.arrays.items()}
         return {**dict.fromkeys(CHANNELS, np.zeros(len(bits[self.kind.bias]), np.int32)), **bits} if self.kind.bias else bits
 
     def run(self, operands: Mapping[str, Array], numerics: Numerics) -> Array:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.calibration.table import Table
+from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import FUSED, kind_of
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
@@ -82,9 +83,7 @@ class Quantize(Pass):
             floating = evened or Evened(model, table)
             trial = floating.model.clone()
             self._emit(trial, numerics, floating.table, choice, context)
-            asked = with_aligned_joins(trial, context.devices, context.kinds)
-            placement = place_calls(list(asked.graph), context.devices, context.policy)
-            refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
+            refused = _refused(trial, context)
             if context.device is not None and refused:
                 leave_calls(model, refused, table, context.kinds)
                 evened = None
@@ -117,9 +116,7 @@ class Quantize(Pass):
             Emitter(trial, numerics, ones, {}, {}, {}, self.strict, context).emit()
             drop_unused_constants(trial.graph)
             drop_functions(trial)
-            asked = with_aligned_joins(trial, context.devices, context.kinds)
-            placement = place_calls(list(asked.graph), context.devices, context.policy)
-            refused = {node.name or "": reason for node, reason in placement.refused.items() if node.domain == context.domain}
+            refused = _refused(trial, context)
             if context.device is None or not refused:
                 trial.metadata_props[CALIBRATED] = ROUNDED
                 align_joins(trial, context.devices, context.kinds)
@@ -208,6 +205,13 @@ class Quantize(Pass):
         Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
         drop_functions(model)
+
+
+def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
+    """By name, the machine's calls that placement leaves to the host."""
+    asked = with_aligned_joins(trial, context.devices, context.kinds)
+    placement = place_calls(list(asked.graph), context.devices, context.policy)
+    return {node.name or "": reasons for node, reasons in placement.refused.items() if node.domain == context.domain}
 
 
 def _layers(floating: ir.Model, context: Context) -> dict[str, Layer]:

@@ -40,8 +40,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
-from toolchain.verify.random_halves import random_halves
-from toolchain.verify.random_operation import draw_operation
+from toolchain.verify.random_operation import draw_operation, random_halves
 
 MOST_STEPS = 300
 """Tiles of one program."""

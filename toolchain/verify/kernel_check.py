@@ -31,8 +31,7 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.group_check import check_in_chain, check_in_group
-from toolchain.verify.random_halves import random_halves
-from toolchain.verify.random_operation import draw_operation
+from toolchain.verify.random_operation import draw_operation, random_halves
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
@@ -71,8 +70,8 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
 def closed_reason(machine: Machine, kernel: Kernel, kinds: Kinds) -> str:
     """Why a kernel takes no operation at all in this configuration of its machine; empty where it may take some."""
     shut = next((require.message for require in kernel.requires if isinstance(require.that, Const) and not require.that.value), "")
-    floats = machine.quantisation is not None and machine.floats
-    return shut or (f"the machine's floating format says nothing of {kernel.computes}" if floats and not computable(kinds[kernel.computes]) else "")
+    unsaid = machine.floats and not computable(kinds[kernel.computes])
+    return shut or (f"the machine's floating format says nothing of {kernel.computes}" if unsaid else "")
 
 
 def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:

@@ -1,14 +1,14 @@
-"""Random operations of one kind, with numbers and known tensors that a machine's arithmetic allows."""
+"""Random operations of one kind, with numbers and known tensors that a machine's arithmetic allows, and random halves."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
-from toolchain.operations.floating import computable
+from toolchain.operations.floating import Bounds, computable
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
@@ -18,7 +18,6 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.random_halves import random_bounds, random_halves
 
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
@@ -33,6 +32,10 @@ DRAWN = 100
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
 """Of an operand: two extents beyond fields would be one beyond memories."""
+CORNERS = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 2.0**-14, -(2.0**-14), 1.0, -1.0, 1 + 2.0**-10, 2048.0, 65504.0, -65504.0], np.float16)
+"""Zeros, the least subnormal and normal numbers, one and its neighbour, the first whole number without a successor, the greatest ones."""
+INFINITE = 64
+"""One drawn tensor of so many has an infinity."""
 
 
 def draw_operation(
@@ -170,3 +173,22 @@ def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics:
     stored = rng.integers(max(numerics.bias.low, -most), min(numerics.bias.high, most), shape).astype(np.int32)
     shift = numerics.bias_shift
     return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
+
+
+def random_halves(shape: Sequence[int], rng: np.random.Generator, corner: bool = False, infinite: bool = False) -> Array:
+    """float16. corner: small whole numbers and eighths, whose sums are exact or ties, with some of CORNERS; else normally distributed ones of one
+    size. infinite: whether an infinity may be among them."""
+    shape = tuple(shape)
+    if corner:
+        found = (rng.integers(-16, 17, shape) / 8).astype(np.float16)
+        found = np.where(rng.random(shape) < 1 / 16, rng.choice(CORNERS, shape), found)
+    else:
+        found = (rng.standard_normal(shape) * 2.0 ** int(rng.integers(-12, 5))).astype(np.float16)
+    if infinite and found.size and rng.integers(INFINITE) == 0:
+        found.flat[int(rng.integers(found.size))] = np.inf * rng.choice([-1, 1])
+    return found
+
+
+def random_bounds(rng: np.random.Generator) -> Bounds:
+    """No activation, ReLU, ReLU6, or limits around zero."""
+    return (Bounds(), Bounds(low=0.0), Bounds(0.0, 6.0), Bounds(-float(rng.integers(1, 9)) / 4, float(rng.integers(1, 9)) / 4))[int(rng.integers(4))]

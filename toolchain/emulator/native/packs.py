@@ -30,7 +30,7 @@ class Pack:
 
     @property
     def bytes(self) -> int:
-        """Of the keys and the elements, in whole lines of a cache."""
+        """The size of keys and elements together, in whole lines of a cache."""
         return (self.slots * (8 + self.terms * self.sums * 4) + 63) // 64 * 64
 
     @property

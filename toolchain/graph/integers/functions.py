@@ -73,9 +73,14 @@ def variant_of(node: ir.Node) -> str:
 @cache
 def fused_function(kind: OperationKind, variant: str) -> ir.Function:
     """The floating-point function."""
-    activation = CLIP if variant == "clip" else ACTIVATIONS["" if kind.meaning.join else variant]
-    attributes = (*(each.name for each in kind.attributes), *(() if kind.meaning.join else OF_ACTIVATION.get(variant, ())))
+    attributes, activation = _activated(kind, variant)
     return _function(FUSED, _name(kind, variant), attributes, _operands(kind, variant), f"{_body(kind.floats, kind, variant)}\n  {activation}")
+
+
+def _activated(kind: OperationKind, variant: str) -> tuple[tuple[str, ...], str]:
+    """The attributes of a function in floating point, and the text of its activation, from `r` to `y`."""
+    named, active = (each.name for each in kind.attributes), "" if kind.meaning.join else variant
+    return (*named, *OF_ACTIVATION.get(active, ())), CLIP if active == "clip" else ACTIVATIONS[active]
 
 
 @cache
@@ -104,12 +109,10 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
 
 def _half(kind: OperationKind, variant: str, domain: str) -> ir.Function:
     """The operation in float32, its result rounded once to float16; ONNX Runtime adds up in an order of its own."""
-    operands, given = _operands(kind, variant), () if kind.meaning.join else OF_ACTIVATION.get(variant, ())
+    operands, (attributes, activation) = _operands(kind, variant), _activated(kind, variant)
     wide = "\n".join(f"  wide_{name} = Cast <to = 1> ({name})" for name in operands)
     body = with_operands(_body(kind.floats, kind, variant), {name: f"wide_{name}" for name in operands})
-    activation = CLIP if variant == "clip" else ACTIVATIONS["" if kind.meaning.join else variant]
     ending = _private(f"  {activation.replace('y = ', 'held = ')}\n  y = Cast <to = {STORED['float16']}> (held)")
-    attributes = (*(each.name for each in kind.attributes), *given)
     return _function(domain, _name(kind, variant), attributes, operands, f"{wide}\n{body}\n{ending}")
 
 
