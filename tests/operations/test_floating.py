@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.operations.floating import Bounds, activation_bounds, blocks_of, compute, evaluate_call, number_bounds
+from toolchain.operations.float_stages import blocks_of
+from toolchain.operations.floating import Bounds, activation_bounds, compute, evaluate_call, number_bounds
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import numbers_of
 from toolchain.spec.arrays import Array
@@ -77,11 +78,11 @@ def test_the_order_decides_the_last_bits() -> None:
 
 def test_blocks_and_terms_name_every_place_once() -> None:
     numbers = {"group_channels": 5, "kh": 2, "kw": 3}
-    blocks = list(blocks_of(KINDS["conv2d"], numbers, order("i // 2; u; v", "i % 2")))
+    blocks = list(blocks_of(KINDS["conv2d"].meaning.over, numbers, order("i // 2; u; v", "i % 2")))
     assert [[place["i"] for place in block] for block in blocks[:2]] == [[0, 1], [0, 1]]
     assert len(blocks) == 3 * 2 * 3
     assert len({tuple(place.items()) for block in blocks for place in block}) == 30
-    assert [block[0]["v"] for block in blocks_of(KINDS["conv2d"], numbers, SumOrder())][:4] == [0, 1, 2, 0]
+    assert [block[0]["v"] for block in blocks_of(KINDS["conv2d"].meaning.over, numbers, SumOrder())][:4] == [0, 1, 2, 0]
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply"])

@@ -5,16 +5,16 @@ Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX R
 is IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
 """
 
-import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from toolchain.operations.float_stages import HALF, SINGLE, Place, added_up, evaluate_halves, one_nan
 from toolchain.operations.kind import OperationKind
-from toolchain.operations.numbers import Attributes, extents_of, numbers_of
+from toolchain.operations.numbers import Attributes, bits_of, extents_of, numbers_of, of_bits
 from toolchain.operations.reads import Read, in_parts, read_all
 from toolchain.operations.reference import accumulate, visible
 from toolchain.spec.arrays import Array, Floats, Ints
@@ -24,20 +24,9 @@ from toolchain.spec.model import quantisation
 from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.reasons import Why, refuse
 
-HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 LEAST, MOST = -math.inf, math.inf
 PART = 1 << 22
 """Elements of a result that are computed at once."""
-
-
-def bits_of(value: float) -> int:
-    """The bits of a float32, as a signed integer: kernels name floating numbers so."""
-    return int(np.float32(value).view(np.int32))
-
-
-def of_bits(bits: int) -> float:
-    """The float32 of such bits."""
-    return float(np.array([bits], np.int32).view(np.float32)[0])
 
 
 def integers_of(array: Array) -> Array:
@@ -87,8 +76,8 @@ def number_bounds(numbers: Mapping[str, int]) -> Bounds:
 
 
 def computable(kind: OperationKind) -> bool:
-    """Whether the meaning says how an operation computes in a floating format: it is a sum, a mean, or a choice of elements."""
-    return kind.copies or (kind.form in ("weighted", "computed", "aligned", "average") and not kind.unit)
+    """Whether a description says how an operation computes in a floating format: it is a sum, a mean, or a choice of elements, or has stages."""
+    return bool(kind.halves) or kind.copies or (kind.form in ("weighted", "computed", "aligned", "average") and not kind.unit)
 
 
 def ordered(kind: OperationKind, numbers: Mapping[str, int], floats: quantisation.Floats) -> bool:
@@ -114,6 +103,8 @@ def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str
 
     Raises UserError E0919 for an operation whose meaning is no sum of products, no mean and no choice of elements.
     """
+    if kind.halves:
+        return evaluate_halves(kind, numbers, arrays)
     if kind.copies:
         return _selected(kind, numbers, arrays)
     if not computable(kind):
@@ -140,39 +131,13 @@ def _biased(kind: OperationKind, total: Floats, arrays: Mapping[str, Floats], lo
 def _total(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], order: SumOrder) -> Floats:
     """The sum in its order, or the one term; of a mean, divided by the number of its terms."""
     assert kind.meaning.of is not None
-    shape, whole = [len(loop) for loop in loops.values()], np.zeros(1, SINGLE)
+    shape = [len(loop) for loop in loops.values()]
     if not kind.meaning.reduction:
         return np.broadcast_to(_term(kind, numbers, arrays, loops, {}), shape)
-    for block in blocks_of(kind, numbers, order):
-        terms = (_term(kind, numbers, arrays, loops, place) for place in block)
-        inner = next(terms)
-        for term in terms:
-            inner = inner + term
-        whole = whole + inner
+    whole = added_up(lambda place: _term(kind, numbers, arrays, loops, place), kind.meaning.over, numbers, order)
     if kind.meaning.reduction == "mean":
         whole = whole / np.float32(math.prod(numbers[extent] for extent in kind.meaning.over.values()))
     return np.broadcast_to(whole, shape)
-
-
-Place = Mapping[str, int]
-"""One value for each reduced index."""
-
-
-def blocks_of(kind: OperationKind, numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
-    """The places of a sum's terms, block by block, each in its order. Without blocks each term is one."""
-    over = kind.meaning.over
-    places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
-    keyed = [(_key(order.blocks, numbers, place), _key(order.terms, numbers, place), place) for place in places]
-    keyed.sort(key=lambda each: each[:2])
-    if not order.blocks:
-        yield from ([place] for _, _, place in keyed)
-        return
-    for _, block in itertools.groupby(keyed, key=lambda each: each[0]):
-        yield [place for _, _, place in block]
-
-
-def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tuple[int, ...]:
-    return tuple(constant(expr, {**numbers, **place}) for expr in exprs)
 
 
 def _term(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], place: Place) -> Floats:
@@ -201,11 +166,6 @@ def _value(scope: Read, expr: Expr) -> Array:
             return np.full(1, value, SINGLE)
         case _:
             raise refuse("E0919", Why.NO_FLOATS(operation="this part"), expr.span)
-
-
-def one_nan(halves: Array) -> Array:
-    """Every NaN as the one that arithmetic gives: quiet, without sign and payload."""
-    return np.where(np.isnan(halves), HALF.type(np.nan), halves)
 
 
 def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]]) -> Array:

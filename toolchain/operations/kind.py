@@ -8,6 +8,7 @@ from typing import Literal
 from toolchain.operations.factors import ZERO, Factors, factors_of
 from toolchain.spec.errors import Span
 from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, Unary, walk
+from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.yaml_nodes import Node
 
 Role = Literal["data", "weights", "bias", "result"]
@@ -43,11 +44,13 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attribute:
-    """numbers: the names of its integers. single: whether it is one integer, not a list."""
+    """numbers: the names of its integers. single: whether it is one number, not a list. real: whether that is a float32, whose bits are the
+    operation's number."""
 
     name: str
     numbers: tuple[str, ...]
     single: bool = False
+    real: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,13 +63,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a computation: name[axes] = reduction over some axes of an expression."""
+    """One step of a computation: name[axes] = reduction over some axes of an expression. order: of a sum in a floating format."""
 
     name: str
     axes: tuple[str, ...]
     reduction: str
     over: Mapping[str, str]
     of: Expr
+    order: SumOrder = SumOrder()
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,8 @@ class OperationKind:
     floats, integers: the ONNX bodies; see graph.functions. activates: an activation may follow. placed: the operands are parts of the result in
     memory, so that nothing has to be done. viewed: the result can be read where the operand stands, if it begins there at a block. absorbed:
     neighbours take it into their own numbers and weights. binds: fusion templates as in a
-    machine's section `fusion`. arithmetic: of a machine's own, where it has one. bodies: where `float` and `integer` stand.
+    machine's section `fusion`. arithmetic: of a machine's own, where it has one. bodies: where `float` and `integer` stand. halves: stages in a
+    machine's floating format, where its units compute the meaning so.
     """
 
     name: str
@@ -158,6 +163,7 @@ class OperationKind:
     arithmetic: Arithmetic | None = None
     span: Span | None = None
     bodies: Mapping[str, Span] = field(default_factory=dict[str, Span])
+    halves: tuple[Stage, ...] = ()
 
     @cached_property
     def operand(self) -> Mapping[str, Operand]:

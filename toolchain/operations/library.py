@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from toolchain.operations.factors import Factors
+from toolchain.operations.float_stages import FLOAT_ARGUMENTS
 from toolchain.operations.kind import Arithmetic, Attribute, Check, Meaning, Operand, OperationKind, Role, Stage, Way
 from toolchain.operations.whole import REAL_ARGUMENTS, WHOLE_ARGUMENTS
 from toolchain.spec.context import Context, Scope, problems
@@ -15,6 +16,7 @@ from toolchain.spec.errors import Source, Span, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Index, Name, rewrite, walk
 from toolchain.spec.files import PACKAGE, search_path
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import Node, parse_yaml
 
@@ -93,16 +95,18 @@ class _Reader:
         """An operation of the toolchain with a machine's own arithmetic. Raises UserError E0107 where there is none of the name."""
         root = self.root
         base = builtin_kinds()[self.one_of(root.value["extends"], builtin_kinds(), "operation")]
-        if stray := next((key for key, _ in root.items() if key not in ("extends", "doc", "arithmetic", "onnx")), ""):
+        if stray := next((key for key, _ in root.items() if key not in ("extends", "doc", "arithmetic", "floats", "onnx")), ""):
             raise fail("E1301", f"'{stray}' stands in the operation that this one extends", root.value[stray].where())
         if base.form not in ("table", "real"):
             raise fail("E1301", f"'{base.name}' computes in whole numbers already", root.value["extends"].span)
-        own = self.arithmetic(base.operands, base.result, dict.fromkeys(base.loose_numbers))
+        numbers = dict.fromkeys(base.loose_numbers)
+        halves = self.stages(floats, base.operands, base.result, numbers, FLOAT_ARGUMENTS) if (floats := root.get("floats")) else ()
+        base = replace(base, doc=root.text("doc") or base.doc, span=root.value["extends"].span, halves=halves)
+        if root.get("arithmetic") is None:
+            return base
         body = self.integer_body()
         bodies = {**base.bodies, "integer": body.key_span or body.span}
-        return replace(
-            base, doc=root.text("doc") or base.doc, arithmetic=own, integers=str(body.value), span=root.value["extends"].span, bodies=bodies
-        )
+        return replace(base, arithmetic=self.arithmetic(base.operands, base.result, numbers), integers=str(body.value), bodies=bodies)
 
     def integer_body(self) -> Node:
         """Of own arithmetic, which needs one. Raises UserError E1301."""
@@ -169,6 +173,8 @@ class _Reader:
         return Operand(name, axes, role, node.flag("many"), node.flag("flat"))
 
     def attribute(self, name: str, node: Node) -> Attribute:
+        if node.get("real"):
+            return Attribute(name, (node.text("real"),), single=True, real=True)
         if isinstance(node.value, list):
             return Attribute(name, tuple(str(part.value) for part in node.children()))
         return Attribute(name, (str(node.value),), single=True)
@@ -236,11 +242,16 @@ class _Reader:
                 raise fail("E1301", f"stage '{name}' has neither a value nor a reduction over axes", part.span)
             axes = tuple(self.one_of(axis, indices, "index") for axis in part.entries("axes"))
             of = self.element(part.value[form], tensors, {*numbers, *axes, *over}, functions)
-            found.append(Stage(name, axes, "" if form == "value" else form, over, of))
+            found.append(Stage(name, axes, "" if form == "value" else form, over, of, self.order(part, {*numbers, *axes, *over})))
             tensors[name] = Operand(name, {axis: indices[axis] for axis in axes})
         if found[-1].name != result.name:
             raise fail("E1301", f"the last stage makes '{found[-1].name}', not the result '{result.name}'", node.where())
         return tuple(found)
+
+    def order(self, stage: Node, names: Iterable[str]) -> SumOrder:
+        """Of a sum's terms, by expressions over numbers and indices."""
+        known = tuple(names)
+        return SumOrder(*(tuple(self.expr(each, known) for each in stage.entries(key)) for key in ("blocks", "terms")))
 
     def expr(self, node: Node, names: Iterable[str], hosted: Iterable[str] = ()) -> Expr:
         """An expression over whole numbers."""

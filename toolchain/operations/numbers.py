@@ -5,6 +5,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
@@ -48,9 +50,19 @@ def attribute_numbers(kind: OperationKind, attributes: Attributes) -> dict[str, 
     for attribute in kind.attributes:
         if attribute.name in attributes:
             given = attributes[attribute.name]
-            values = [given] if attribute.single else given
+            values = [bits_of(given) if attribute.real else given] if attribute.single else given
             found |= dict(zip(attribute.numbers, map(int, values), strict=True))
     return found
+
+
+def bits_of(value: float) -> int:
+    """The bits of a float32, as a signed integer: operations and kernels name floating numbers so."""
+    return int(np.float32(value).view(np.int32))
+
+
+def of_bits(bits: int) -> float:
+    """The float32 of such bits."""
+    return float(np.array([bits], np.int32).view(np.float32)[0])
 
 
 def complete(kind: OperationKind, numbers: Mapping[str, int], name: str = "") -> dict[str, int]:
@@ -73,6 +85,12 @@ def complete(kind: OperationKind, numbers: Mapping[str, int], name: str = "") ->
 def stated_numbers(kind: OperationKind) -> dict[str, int]:
     """The numbers that the checks give outright: of `channels == 128 and kh < 9`, that channels is 128."""
     return dict(pair for check in kind.checks for pair in stated(check.that))
+
+
+def followed_numbers(kind: OperationKind, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The numbers that the checks give by others: of `cells == heads * keys`, how many cells there are."""
+    equal = [check.that for check in kind.checks if isinstance(check.that, Compare) and check.that.op == "=="]
+    return {e.left.id: constant(e.right, numbers) for e in equal if isinstance(e.left, Name) and not isinstance(e.right, Const)}
 
 
 def stated(condition: Expr) -> Iterator[tuple[str, int]]:

@@ -63,10 +63,11 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
         "abs": np.abs,
         "floor": np.floor,
         "ratio": np.divide,
+        "from_bits": lambda bits: bits.astype(np.int64).astype(np.uint32).view(np.float32).astype(np.float64),
     }
 )
-"""Functions that floating expressions may call; ratio(a, b) is a / b."""
-REAL_ARGUMENTS: Mapping[str, int] = MappingProxyType({"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "erf": 1, "floor": 1, "ratio": 2})
+"""Functions that floating expressions may call; ratio(a, b) is a / b, from_bits(n) the float32 with the bits of a whole number."""
+REAL_ARGUMENTS: Mapping[str, int] = MappingProxyType({"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "erf": 1, "floor": 1, "ratio": 2, "from_bits": 1})
 """How many arguments those take that whole numbers do not have."""
 _OPERATORS: Mapping[str, Callable[[Reals, Reals], Array]] = MappingProxyType(
     {

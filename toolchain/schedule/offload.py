@@ -10,6 +10,8 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import Reasons, read_call
 from toolchain.graph.integers.functions import integer_domain, is_integer, kind_of
 from toolchain.graph.rewrite import shape_of
+from toolchain.operations.floating import computable
+from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable
 from toolchain.passes.context import Device
@@ -41,12 +43,17 @@ def device_of(machine: Machine, kernels: Mapping[str, Kernel], number: int = 0) 
     Raises UserError E0107 and E0121 for a wrong section `operators`.
     """
     selection = Selection(machine, kernels)
-    made = {kernel.computes for kernel in kernels.values()}
     kinds = selection.kinds
+    made = {kernel.computes for kernel in kernels.values() if _stored(machine, kinds[kernel.computes])}
     free = [kind.name for kind in kinds.values() if kind.placed or kind.absorbed or kind.viewed or reachable(kind, kinds) & made]
     refusal, price, settle = _Offload(selection).refusal, partial(region_price, machine), partial(settle_region, selection)
     recur, block, domain = partial(recurrence_reason, machine), channel_block(machine), integer_domain(number, machine.name)
     return Device(machine.name, refusal, price, frozenset(free), settle, domain, tariff(machine), machine.limits, recur, block)
+
+
+def _stored(machine: Machine, kind: OperationKind) -> bool:
+    """Whether the machine's integers, or its floating format, say how the operation is computed."""
+    return computable(kind) if machine.floats else kind.form != "real"
 
 
 @dataclass(frozen=True)

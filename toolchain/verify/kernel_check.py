@@ -26,7 +26,7 @@ from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
-from toolchain.spec.expr import Const
+from toolchain.spec.expr import Binary, Compare, Const, Expr, Logic, Name
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
@@ -35,6 +35,8 @@ from toolchain.verify.random_operation import draw_operation, random_halves
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
+BLOCKS = 4
+"""The most whole blocks of a number that are drawn where a kernel takes whole ones alone."""
 ASKED = 200
 """Random operations that are drawn to tell why a kernel took none."""
 LARGER = 500
@@ -122,13 +124,26 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
     """Random operations for the kernel without end, None for one that it does not compute or is never asked for. Every third one of those that are
     not large has the numbers that the kernel's conditions state; every second one is drawn for ties and limits."""
     stated = {name: value for require in kernel.requires for name, value in stated_by(require.that) if name in kind.defaults}
+    blocks = [pair for require in kernel.requires for pair in whole_blocks(require.that) if pair[0] in kind.numbers]
     for number in itertools.count():
-        large = number >= LARGER and number % 2 == 1
-        operation = draw_operation(machine, kind, rng, {} if large or number % 3 else stated, large=large, corner=number % 4 in (1, 2))
+        large = number >= LARGER and number % 2 == 1 and not blocks
+        fixed = {name: size * int(rng.integers(1, BLOCKS + 1)) for name, size in blocks} | ({} if large or number % 3 else stated)
+        operation = draw_operation(machine, kind, rng, fixed, large=large, corner=number % 4 in (1, 2))
         try:
             yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
         except UserError:
             yield None
+
+
+def whole_blocks(condition: Expr) -> Iterator[tuple[str, int]]:
+    """The numbers of which a condition wants whole blocks, and the blocks' size: of `keys % 32 == 0 and ...`, that keys come in 32."""
+    match condition:
+        case Logic(op="and", values=values):
+            yield from itertools.chain.from_iterable(map(whole_blocks, values))
+        case Compare(op="==", left=Binary(op="%", left=Name(id=name), right=Const(value=size)), right=Const(value=0)):
+            yield name, size
+        case _:
+            pass
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

@@ -10,7 +10,7 @@ from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.floating import Bounds, computable
 from toolchain.operations.kind import UNIT, OperationKind
-from toolchain.operations.numbers import complete, macs_of, stated_numbers
+from toolchain.operations.numbers import complete, followed_numbers, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
 from toolchain.operations.whole import constants_of, step_of, unmet
 from toolchain.schedule.kernel_selection import images_per_run
@@ -63,6 +63,7 @@ def draw_operation(
         drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), int(rng.choice(LARGE)))
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn} | dict(fixed or {})
+    drawn |= followed_numbers(kind, drawn)
     numerics, apart = machine.quantisation or Numerics(), rng.spawn(1)[0]
     if numerics.floats is not None and not computable(kind):
         return None

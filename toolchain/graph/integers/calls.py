@@ -30,6 +30,8 @@ from toolchain.spec.reason import Reason, read_reasons, reasons_json
 from toolchain.spec.typed_json import from_json, to_json
 
 BOUNDARY = ("quantize", "dequantize")
+GREATEST = 65504.0
+"""Of float16: what the host makes beyond it becomes this."""
 SCALE = "tilewright.scale"
 """Metadata of a stored tensor: the value of one stored step, as a float's hexadecimal text."""
 ZERO = "tilewright.zero"
@@ -230,17 +232,14 @@ def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds
             return evaluate_call(call.operation, call.activation, call.attributes, operands, numerics.floats)
         return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
     if numerics.floats is not None:
-        return _rounded(operands[0], np.dtype(np.float16) if kind_of(node) == "quantize" else (node.outputs[0].dtype or ir.DataType.FLOAT).numpy())
+        if kind_of(node) == "quantize":
+            return np.clip(operands[0], -GREATEST, GREATEST).astype(np.float16)
+        return operands[0].astype((node.outputs[0].dtype or ir.DataType.FLOAT).numpy())
     attributes = _attributes(node)
     if kind_of(node) == "quantize":
         x = np.multiply(*operands, dtype=np.float64) if len(operands) == 2 else operands[0]
         return quantize(x, attributes["scale"], attributes["low"], attributes["high"], numerics, attributes.get("zero_y", 0))
     return (operands[0].astype(np.float32) - np.float32(attributes.get("zero_x", 0))) * np.float32(attributes["scale"])
-
-
-def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return x.astype(dtype)
 
 
 LENGTH = 4608

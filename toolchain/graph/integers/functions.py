@@ -198,6 +198,16 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 
 NUMBER = "unknown = IsNaN (quotient)\n  nothing = Constant <value = double {0.0}> ()\n  exact = Where (unknown, nothing, quotient)"
 
+HELD = """most = Constant <value = float {65504.0}> ()
+  high = CastLike (most, x)
+  low = Neg (high)
+  above = Greater (x, high)
+  below = Less (x, low)
+  upper = Where (above, high, x)
+  held = Where (below, low, upper)
+  """
+"""Numbers within float16; NaN stays."""
+
 
 @cache
 def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> ir.Function:
@@ -205,11 +215,12 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
     dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
-    In a floating format both only round, and have no attributes. NaN and infinities become integers by the table of
+    In a floating format both only round, and have no attributes; what is beyond the greatest half becomes that. NaN and infinities become integers by the table of
     `toolchain.operations.ending.quantize`.
     """
     if numerics.floats is not None:
-        return _function(domain, name, (), ("x",), f"y = Cast <to = {_cast_type(name)}> (x)")
+        text = f"{HELD}y = Cast <to = {STORED['float16']}> (held)" if name == "quantize" else f"y = Cast <to = {name.partition('__')[2] or 1}> (x)"
+        return _function(domain, name, (), ("x",), text)
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):
         other = name.partition("__")[2]
@@ -224,11 +235,6 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
     return _function(
         domain, name, ("scale", *zero, "low", "high"), ("x", "factors") if evened else ("x",), f"{steps}\n{clip_text('whole', numerics)}"
     )
-
-
-def _cast_type(name: str) -> str:
-    """ONNX's number of the type that a conversion at a border makes in a floating format."""
-    return str(STORED["float16"]) if name == "quantize" else name.partition("__")[2] or "1"
 
 
 def use_float_products(model: ir.Model) -> ir.Model:

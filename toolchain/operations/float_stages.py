@@ -1,0 +1,181 @@
+"""Stages of an operation in a machine's floating format, and the order in which it adds up: numbers are float32, each step is rounded, and the result
+is rounded once to float16.
+
+Written for its own sake, apart from the engines: float32 and float16 are numpy's, and functions of halves are those of float64, rounded. Their exact
+values are no ties of float16, so rounding float64's nearest number gives the nearest half (the tables of the engines are held against it in the tests).
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from types import MappingProxyType
+
+import numpy as np
+
+from toolchain.operations.kind import OperationKind, Stage
+from toolchain.operations.reads import Read, in_parts, read_all
+from toolchain.spec.arrays import Array, Floats, Ints, Reals, evaluate_arrays
+from toolchain.spec.errors import fail
+from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary, walk
+from toolchain.spec.model.quantisation import SumOrder
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+PART = 1 << 20
+"""Elements of a stage that are computed at once."""
+Place = Mapping[str, int]
+"""One value for each reduced index."""
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def one_nan(halves: Array) -> Array:
+    """Every NaN as the one that arithmetic gives: quiet, without sign and payload."""
+    return np.where(np.isnan(halves), HALF.type(np.nan), halves)
+
+
+def blocks_of(over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
+    """The places of a sum's terms, block by block, each in its order. Without blocks each term is one. over: reduced indices, with their extents."""
+    places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
+    keyed = [(_key(order.blocks, numbers, place), _key(order.terms, numbers, place), place) for place in places]
+    keyed.sort(key=lambda each: each[:2])
+    if not order.blocks:
+        yield from ([place] for _, _, place in keyed)
+        return
+    for _, block in itertools.groupby(keyed, key=lambda each: each[0]):
+        yield [place for _, _, place in block]
+
+
+def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tuple[int, ...]:
+    return tuple(constant(expr, {**numbers, **place}) for expr in exprs)
+
+
+def added_up(term: Callable[[Place], Floats], over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder) -> Floats:
+    """The sum of the terms at all places, from zero, in its order; each sum is rounded to float32."""
+    whole = np.zeros(1, SINGLE)
+    for block in blocks_of(over, numbers, order):
+        whole = whole + reduce(np.add, map(term, block))
+    return whole
+
+
+def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
+    """float16, of the result's axes. arrays: of the operands' axes, float16 and a float32 bias."""
+    known: dict[str, Array] = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
+    indices = {index: extent for each in (*kind.operands, kind.result) for index, extent in each.axes.items()}
+    with np.errstate(all="ignore"):
+        for stage in kind.halves:
+            loops = {index: range(numbers[indices[index]]) for index in stage.axes}
+            known[stage.name] = in_parts(loops, stage.axes, _is_small, partial(_part, stage, numbers, known))
+        return _half(known[kind.result.name])
+
+
+def _is_small(loops: Mapping[str, range]) -> bool:
+    return math.prod(map(len, loops.values())) <= PART
+
+
+def _part(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], loops: Mapping[str, range]) -> Floats:
+    """float32, of the stage's axes."""
+
+    def term(place: Place) -> Floats:
+        return _value(read_all(known, {**numbers, **place}, loops, 0, unbounded=False), stage.of)
+
+    match stage.reduction:
+        case "":
+            found = term({})
+        case "sum":
+            found = added_up(term, stage.over, numbers, stage.order)
+        case choice:
+            places = itertools.chain.from_iterable(blocks_of(stage.over, numbers, SumOrder()))
+            found = reduce(_larger if choice == "max" else _smaller, map(term, places))
+    return np.broadcast_to(found, [len(loop) for loop in loops.values()]).copy()
+
+
+def _value(scope: Read, expr: Expr) -> Floats:
+    ready, read = scope.opened(expr)
+    return _evaluate(ready, {**scope.names, **read})
+
+
+def _half(x: Floats) -> Array:
+    return one_nan(x.astype(HALF))
+
+
+def _rounded(x: Floats) -> Floats:
+    """A half, as float32."""
+    return _half(x).astype(SINGLE)
+
+
+def _larger(a: Floats, b: Floats) -> Floats:
+    """NaN where either is; -0 is below 0."""
+    return np.where((a == 0) & (b == 0), a + b, np.maximum(a, b))
+
+
+def _smaller(a: Floats, b: Floats) -> Floats:
+    return -_larger(-a, -b)
+
+
+def _of_half(function: Callable[[Reals], Reals], x: Floats) -> Floats:
+    """The function of a value rounded to float16, rounded to float16."""
+    return _half(np.asarray(function(_half(x).astype(np.float64)), np.float64)).astype(SINGLE)
+
+
+def _erf(x: Reals) -> Reals:
+    return np.asarray(_ERF(x), np.float64)
+
+
+FLOAT_FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
+    {
+        "half": _rounded,
+        "exp": partial(_of_half, np.exp),
+        "log": partial(_of_half, np.log),
+        "tanh": partial(_of_half, np.tanh),
+        "erf": partial(_of_half, _erf),
+        "sqrt": np.sqrt,
+        "ratio": np.divide,
+        "abs": np.abs,
+        "min": lambda *values: reduce(_smaller, values),
+        "max": lambda *values: reduce(_larger, values),
+    }
+)
+"""Functions of stages in a floating format. exp, log, tanh and erf take and give halves, all others float32; min and max give NaN where one is."""
+FLOAT_ARGUMENTS: Mapping[str, int] = MappingProxyType(
+    {"half": 1, "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "ratio": 2, "from_bits": 1}
+)
+"""How many arguments those take that whole numbers do not have; from_bits(n) is the float32 with the bits of a whole number."""
+_OPERATORS: Mapping[str, Callable[[Floats, Floats], Array]] = MappingProxyType(
+    {
+        "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+        "==": np.equal, "!=": np.not_equal,
+    }
+)  # fmt: skip
+
+
+def _evaluate(expr: Expr, names: Mapping[str, Array]) -> Floats:
+    """The value of an expression over arrays that broadcast, float32. Raises UserError E0122 for operators that floating point lacks."""
+
+    def value(e: Expr) -> Floats:
+        return _evaluate(e, names)
+
+    match expr:
+        case Const() | Name():
+            return np.asarray(_whole(expr, names) if isinstance(expr, Const) else names[expr.id], SINGLE)
+        case Unary(op="-", value=inner):
+            return -value(inner)
+        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right) if op in _OPERATORS:
+            return np.asarray(_OPERATORS[op](value(left), value(right)), SINGLE)
+        case Logic(op=op, values=values):
+            return np.asarray((np.logical_and if op == "and" else np.logical_or).reduce([value(v) != 0 for v in values]), SINGLE)
+        case Choose(condition=condition, then=then, other=other):
+            return np.where(value(condition) != 0, value(then), value(other))
+        case Call(function=Name(id="from_bits"), args=(bits,)):
+            return _whole(bits, names).astype(np.int64).astype(np.uint32).view(SINGLE)
+        case Call(function=Name(id=name), args=args) if name in FLOAT_FUNCTIONS:
+            return np.asarray(FLOAT_FUNCTIONS[name](*map(value, args)), SINGLE)
+        case _:
+            raise fail("E0122", "this cannot be computed in floating point", expr.span)
+
+
+def _whole(expr: Expr, names: Mapping[str, Array]) -> Ints:
+    """Of numbers and indices."""
+    if any(isinstance(e, Name) and names[e.id].dtype.kind == "f" for e in walk(expr)):
+        raise fail("E0122", "the bits of a float32 are no tensor's", expr.span)
+    return np.asarray(evaluate_arrays(expr, {"": np.zeros(1, np.int64), **names}))
