@@ -12,6 +12,8 @@ from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
+from toolchain.operations.float_stages import evaluate_halves
+from toolchain.operations.library import kinds_of
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -53,12 +55,38 @@ ROWS: dict[str, Fields] = {
         "target_row": 12,
         "divisor": 6,
     },
+    "HSOFTMAX": {
+        "rows": 2,
+        "width": 3,
+        "groups": 2,
+        "target": 64,
+        "source_row": 12,
+        "source_pixel": 4,
+        "target_row": 12,
+        "target_pixel": 4,
+        "mask": 30,
+    },
+    "HNORM": {
+        "rows": 2,
+        "width": 3,
+        "groups": 2,
+        "target": 64,
+        "source_row": 12,
+        "source_pixel": 4,
+        "target_row": 12,
+        "target_pixel": 4,
+        "params": 200,
+        "channels": 64,
+    },
+    "HLOADT": {"space": 1, "rows": 2, "width": 2, "local": 256, "local_row": 64, "local_pixel": 128, "remote_row": 128, "remote_pixel": 2, "step": 4},
     "HFUNC": {"rows": 2, "width": 3, "groups": 2, "target": 64, "source_row": 12, "source_pixel": 4, "target_row": 12, "target_pixel": 4},
 }
 VARIANTS: list[tuple[str, Fields]] = [
     ("HMMA", {}), ("HMMA", {"accumulate": 1, "dilation_h": 2, "stride_w": 2}), ("HDWCONV", {}), ("HDWCONV", {"accumulate": 1}), ("NARROW", {}),
     ("HADD", {}), ("HADD", {"relu": 1}), ("HMUL", {}), ("HMUL", {"relu": 1}), ("HPOOL", {"kind": 0}), ("HPOOL", {"kind": 1}),
     *(("HFUNC", {"function": number}) for number in range(6)),
+    ("NARROW", {"plain": 1}), ("HSOFTMAX", {"factor": 0x3E3504F3}), ("HSOFTMAX", {"masked": 1}),
+    ("HNORM", {}), ("HLOADT", {}), ("HLOADT", {"space": 2}),
 ]  # fmt: skip
 SPECIAL = np.array([0, 1, 2, 0x3FF, 0x400, 0x3800, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7FFF], np.uint16)
 """Halves without signs: zero, subnormals, the least normal one, 1/2, 1, the greatest, infinity, NaNs signalling and quiet."""
@@ -83,7 +111,7 @@ def program_of(name: str, given: Mapping[str, int]) -> Program:
 def state_of(seed: int, specials: float) -> State:
     """Halves in l1, floats in sums: ordinary numbers of many sizes, and a share of special ones."""
     state, rng = new_state(machine()), np.random.default_rng(seed)
-    for name, kind in (("l1", np.float16), ("sums", np.float32)):
+    for name, kind in (("l1", np.float16), ("sums", np.float32), ("llb", np.float16)):
         words = state.memories[name].view(kind)
         sizes = 2.0 ** rng.integers(-14 if specials else -2, 3, words.shape)
         words[:] = (rng.normal(0, 1, words.shape) * sizes).astype(kind)
@@ -167,3 +195,17 @@ def test_functions_keep_to_the_errors_of_the_manual(name: str) -> None:
     assert (found[np.isnan(x)].view(np.uint16) == 0x7E00).all()
     ends = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0)}.get(name, (0.0, np.inf))
     assert (found[codes == 0xFC00][0], found[codes == 0x7C00][0]) == ends
+
+
+def test_functions_are_the_stages_of_their_operations_on_every_half() -> None:
+    """The instruction by an engine, the operation's own description by numpy."""
+    every, kinds = np.arange(1 << 16, dtype=np.uint16).view(np.float16), kinds_of(machine())
+    for number, name in ((1, "sigmoid"), (2, "tanh"), (3, "gelu"), (4, "silu"), (5, "hard_swish")):
+        fields = {"function": number, "rows": 512, "width": 4, "source_row": 8, "source_pixel": 2, "target": 4096, "target_row": 8, "target_pixel": 2}
+        state, program = new_state(machine()), program_of("HFUNC", fields)
+        state.memories["l1"].view(np.float16).ravel()[: every.size] = every
+        ENGINES[-1](program, state, issue_order(program))
+        found = state.memories["l1"].view(np.uint16).ravel()[4096 * 16 : 4096 * 16 + every.size]
+        numbers = {"batch": 1, "channels": 32, "height": 512, "width": 4}
+        wanted = evaluate_halves(kinds[name], numbers, {"x": every.reshape(1, 512, 4, 32).transpose(0, 3, 1, 2)})
+        np.testing.assert_array_equal(found, wanted.transpose(0, 2, 3, 1).ravel().view(np.uint16), name)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.verify.builds import build
 from tests.verify.networks import network
+from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.operations.library import kinds_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Floats
@@ -52,3 +53,34 @@ def test_a_file_says_how_far_halves_may_be(tmp_path: Path) -> None:
     file.write_text("\n".join(line for line in text.splitlines() if not line.startswith("tolerance:")))
     with pytest.raises(UserError, match="E0109 missing key 'tolerance'"):
         build(f"{file}:f16", "digits", tmp_path / "build")
+
+
+ENCODER = """
+model: {name: encoder, summary: one layer of attention}
+inputs:
+  tokens: {shape: [1, 32], below: 50}
+defaults:
+  layernorm: {epsilon: 1.0e-12}
+layers:
+  - embedding: {out: 64}
+  - layernorm
+  - add: {of: [[], [attention: {heads: 2}]]}
+  - layernorm
+  - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 64}]]}
+  - layernorm
+  - dense: {name: spans, out: 2}
+"""
+
+
+def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tmp_path: Path) -> None:
+    """Layer norms, scores, softmax, values and GELU in halves: nothing but the embedding is the host's."""
+    (tmp_path / "encoder.yaml").write_text(ENCODER)
+    _, built, samples = build(TARGET, str(tmp_path / "encoder.yaml"), tmp_path / "build")
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    told = verdict_text(verdict)
+    assert verdict.exact, told
+    assert len(verdict.regions) == 1
+    assert all(output.allowed for output in verdict.outputs)
+    kinds = {kind_of(node) for node in built.integer.graph if is_integer(node)}
+    assert kinds >= {"layer_norm", "attention_probabilities", "attention_values", "gelu", "linear", "add"}
+    assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather"}

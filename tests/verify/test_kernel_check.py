@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from toolchain.cli import main
-from toolchain.operations.library import kinds_of
+from toolchain.operations.library import builtin_kinds, kinds_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
-from toolchain.verify.kernel_check import check_kernel, closed_reason, operations_for
+from toolchain.verify.kernel_check import check_kernel, closed_reason, operations_for, whole_blocks
 from toolchain.verify.random_operation import draw_operation
 
 TARGETS = Path(__file__).resolve().parents[2] / "targets"
@@ -39,10 +39,22 @@ def test_kernels_of_another_format_are_closed() -> None:
     machine = load_machine("stcp920:f16")
     told = {name: closed_reason(machine, kernel, kinds_of(machine)) for name, kernel in load_kernels(machine).items()}
     assert told["strips"] == "columns in the channels would change the order of a sum"
-    assert "says nothing of gelu" in told["gelu"]
+    assert told["gelu"] == "a table has 256 bytes"
+    assert not told["gelu_halves"]
     assert not told["conv2d"]
+    assert closed_reason(machine, load_kernels(machine)["gelu_halves"], builtin_kinds()) == "the machine's floating format says nothing of gelu"
     plain = load_machine("stcp920")
-    assert not any(closed_reason(plain, kernel, kinds_of(plain)) for kernel in load_kernels(plain).values())
+    shut = {name for name, kernel in load_kernels(plain).items() if closed_reason(plain, kernel, kinds_of(plain))}
+    assert shut == {name for name in load_kernels(plain) if name.endswith("_halves") or "attention" in name} | {"layer_norm"}
+
+
+def test_numbers_of_which_a_kernel_wants_whole_blocks_are_drawn_so() -> None:
+    machine = load_machine("stcp920:f16")
+    kernel, kind = load_kernels(machine)["attention_values"], kinds_of(machine)["attention_values"]
+    assert {pair for require in kernel.requires for pair in whole_blocks(require.that)} == {("keys", 32), ("channels", 32)}
+    drawn = [each for each in islice(operations_for(machine, kernel, kind, np.random.default_rng(1)), 40) if each is not None]
+    assert len({each.numbers["keys"] for each in drawn}) > 1
+    assert len({each.numbers["heads"] for each in drawn}) > 1
 
 
 def test_a_transposed_kernel_that_reaches_further_than_a_field_says_is_refused() -> None:

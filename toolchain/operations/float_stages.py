@@ -1,8 +1,8 @@
 """Stages of an operation in a machine's floating format, and the order in which it adds up: numbers are float32, each step is rounded, and the result
 is rounded once to float16.
 
-Written for its own sake, apart from the engines: float32 and float16 are numpy's, and functions of halves are those of float64, rounded. Their exact
-values are no ties of float16, so rounding float64's nearest number gives the nearest half (the tables of the engines are held against it in the tests).
+Apart from the engines: float32 and float16 are numpy's, and functions of halves are those of float64, rounded. Their exact values are no ties of
+float16, so rounding float64's number gives the nearest half; the tests hold the engines' tables against it.
 """
 
 import itertools
@@ -137,9 +137,7 @@ FLOAT_FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
     }
 )
 """Functions of stages in a floating format. exp, log, tanh and erf take and give halves, all others float32; min and max give NaN where one is."""
-FLOAT_ARGUMENTS: Mapping[str, int] = MappingProxyType(
-    {"half": 1, "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "ratio": 2, "from_bits": 1}
-)
+FLOAT_ARGUMENTS: Mapping[str, int] = MappingProxyType({"half": 1, "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "ratio": 2, "from_bits": 1})
 """How many arguments those take that whole numbers do not have; from_bits(n) is the float32 with the bits of a whole number."""
 _OPERATORS: Mapping[str, Callable[[Floats, Floats], Array]] = MappingProxyType(
     {

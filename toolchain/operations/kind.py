@@ -70,7 +70,7 @@ class Stage:
     reduction: str
     over: Mapping[str, str]
     of: Expr
-    order: SumOrder = SumOrder()
+    order: SumOrder = field(default_factory=SumOrder)
 
 
 @dataclass(frozen=True)

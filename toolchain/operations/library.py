@@ -100,7 +100,9 @@ class _Reader:
         if base.form not in ("table", "real"):
             raise fail("E1301", f"'{base.name}' computes in whole numbers already", root.value["extends"].span)
         numbers = dict.fromkeys(base.loose_numbers)
-        halves = self.stages(floats, base.operands, base.result, numbers, FLOAT_ARGUMENTS) if (floats := root.get("floats")) else ()
+        floats = root.get("floats")
+        stages = self.stages(floats, base.operands, base.result, numbers, FLOAT_ARGUMENTS) if floats else ()
+        halves = _without_mean(stages, "which does not say how it is rounded")
         base = replace(base, doc=root.text("doc") or base.doc, span=root.value["extends"].span, halves=halves)
         if root.get("arithmetic") is None:
             return base
@@ -223,9 +225,7 @@ class _Reader:
             raise fail("E1301", f"'{taken}' names two things", node.value["constants"].where())
         known = {**numbers, **dict.fromkeys(constants)}
         requires = tuple(Check(self.expr(part.value["that"], known), part.text("message")) for part in node.entries("requires"))
-        stages = self.stages(node, operands, result, known, WHOLE_ARGUMENTS)
-        if wrong := next((each for each in stages if each.reduction == "mean"), None):
-            raise fail("E1301", f"stage '{wrong.name}' has a mean, which is no whole number", wrong.of.span, "divide a sum as the machine does")
+        stages = _without_mean(self.stages(node, operands, result, known, WHOLE_ARGUMENTS), "which is no whole number")
         return Arithmetic(constants, self.element(node.value["step"], {}, scales, REAL_ARGUMENTS), requires, stages)
 
     def stages(
@@ -280,6 +280,13 @@ class _Reader:
         arrays = {name: self.context.parse(value) for name, value in node.members("arrays")}
         when = node.get("when")
         return Way(str(node.value["operation"].value), self.expr(when, names) if when else None, numbers, arrays, node.span)
+
+
+def _without_mean(stages: tuple[Stage, ...], reason: str) -> tuple[Stage, ...]:
+    """The stages as they are. Raises UserError E1301 for a mean among them."""
+    if wrong := next((each for each in stages if each.reduction == "mean"), None):
+        raise fail("E1301", f"stage '{wrong.name}' has a mean, {reason}", wrong.of.span, "divide a sum as the machine does")
+    return stages
 
 
 def _opened(expr: Expr, functions: Mapping[str, int]) -> Expr:

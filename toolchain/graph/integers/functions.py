@@ -215,8 +215,8 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
     dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
-    In a floating format both only round, and have no attributes; what is beyond the greatest half becomes that. NaN and infinities become integers by the table of
-    `toolchain.operations.ending.quantize`.
+    In a floating format both only round, and have no attributes; numbers beyond the greatest half become that. NaN and infinities become integers by
+    the table of `toolchain.operations.ending.quantize`.
     """
     if numerics.floats is not None:
         text = f"{HELD}y = Cast <to = {STORED['float16']}> (held)" if name == "quantize" else f"y = Cast <to = {name.partition('__')[2] or 1}> (x)"

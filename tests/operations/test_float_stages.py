@@ -1,0 +1,164 @@
+"""Stages in a floating format against definitions in loops of single numbers; functions of halves against the tables of the engines."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolchain.emulator.numpy_engine.floating import function_table
+from toolchain.operations.float_stages import FLOAT_FUNCTIONS, added_up, blocks_of, evaluate_halves
+from toolchain.operations.floating import computable
+from toolchain.operations.kind import OperationKind
+from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
+from toolchain.spec.arrays import Array
+from toolchain.spec.errors import Source, Span, UserError
+from toolchain.spec.expr import Expr, parse_expr
+from toolchain.spec.load import load_machine
+from toolchain.spec.model.quantisation import SumOrder
+from toolchain.spec.model.types import F16
+
+F32 = np.float32
+ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+"""Every half."""
+
+
+def expr(text: str) -> Expr:
+    return parse_expr(text, lambda line, column: Span(Source("t.yaml", ""), line, column))
+
+
+def extended(name: str, *stages: str) -> OperationKind:
+    return read_kind(Source("own.yaml", f"extends: {name}\nfloats:\n  stages:\n" + "".join(f"    - {stage}\n" for stage in stages)))
+
+
+def value(text: str, x: Array, **numbers: int) -> Array:
+    """An expression of x, as the only stage of a function of single elements."""
+    kind = extended("sigmoid", f'{{name: y, axes: [n, c, h, w], value: "{text}"}}')
+    return evaluate_halves(kind, {"batch": 1, "channels": len(x), "height": 1, "width": 1, **numbers}, {"x": x.reshape(1, -1, 1, 1)}).ravel()
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf"])
+def test_functions_of_halves_are_those_of_the_engines(name: str) -> None:
+    """Two ways to the correctly rounded value, on every half."""
+    with np.errstate(all="ignore"):
+        found = FLOAT_FUNCTIONS[name](ALL.astype(F32)).astype(np.float16)
+    np.testing.assert_array_equal(found.view(np.uint16), np.asarray(function_table(name, F16)).astype(np.uint16).ravel())
+
+
+TRUE: dict[str, Callable[[float], float]] = {
+    "half(x[n, c, h, w] * 3)": lambda x: float(np.float16(F32(x) * F32(3))),
+    "ratio(x[n, c, h, w], 3)": lambda x: float(F32(x) / F32(3)),
+    "x[n, c, h, w] * from_bits(0x3f000000)": lambda x: x / 2,
+    "-x[n, c, h, w] if x[n, c, h, w] < 1 and x[n, c, h, w] >= -2 else abs(x[n, c, h, w])": lambda x: -x if -2 <= x < 1 else abs(x),
+    "min(max(x[n, c, h, w], -1), 2) - height": lambda x: float(F32(min(max(x, -1.0), 2.0)) - F32(1)),
+    "sqrt(x[n, c, h, w] * x[n, c, h, w])": abs,
+}
+
+
+@pytest.mark.parametrize("text", TRUE)
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=6))
+def test_expressions_one_number_at_a_time(text: str, given_: list[float]) -> None:
+    found = value(text, np.array(given_, np.float16))
+    wanted = np.array([TRUE[text](each) for each in given_], np.float16)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_choices_know_zeros_and_nan() -> None:
+    x = np.array([-0.0, 0.0, np.nan, -np.inf], np.float16)
+    assert value("max(x[n, c, h, w], -0 * height)", x).view(np.uint16).tolist() == [0x8000, 0, 0x7E00, 0x8000]
+    assert value("min(x[n, c, h, w], height - height)", x).view(np.uint16).tolist() == [0x8000, 0, 0x7E00, 0xFC00]
+
+
+def test_a_sum_is_added_up_as_it_says() -> None:
+    rng = np.random.default_rng(2)
+    x = (rng.standard_normal(96) * 10.0 ** rng.integers(-3, 4, 96)).astype(F32)
+    order = SumOrder((expr("c // 32"),), (expr("31 - c % 32"),))
+    found = added_up(lambda place: x[place["c"]], {"c": "channels"}, {"channels": 96}, order)
+    total = F32(0)
+    for block in range(0, 96, 32):
+        inner = x[block + 31]
+        for place in reversed(range(block, block + 31)):
+            inner = F32(inner + x[place])
+        total = F32(total + inner)
+    assert found.item() == total
+    assert found.item() != added_up(lambda place: x[place["c"]], {"c": "channels"}, {"channels": 96}, SumOrder()).item()
+    assert [place["c"] for block in blocks_of({"c": "channels"}, {"channels": 3}, SumOrder()) for place in block] == [0, 1, 2]
+
+
+def one_norm(x: Array, scale: Array, offset: Array, epsilon: np.float32) -> Array:
+    """A row in scalars of float32, 32 channels in order and then to the sum."""
+
+    def total(terms: list[np.float32]) -> np.float32:
+        whole = F32(0)
+        for block in range(0, len(terms), 32):
+            inner = terms[block]
+            for term in terms[block + 1 : block + 32]:
+                inner = F32(inner + term)
+            whole = F32(whole + inner)
+        return whole
+
+    wide = [F32(each) for each in x]
+    mean = F32(total(wide) / F32(len(x)))
+    apart = [F32(each - mean) for each in wide]
+    spread = np.sqrt(F32(F32(total([F32(each * each) for each in apart]) / F32(len(x))) + epsilon))
+    return np.array([np.float16(F32(F32(F32(a / spread) * F32(s)) + b)) for a, s, b in zip(apart, scale, offset, strict=True)])
+
+
+def test_layer_norm_of_stcp920_row_by_row() -> None:
+    rng, kind = np.random.default_rng(3), kinds_of(load_machine("stcp920:f16"))["layer_norm"]
+    x, scale, offset = (rng.standard_normal((1, 3, 64)) * 4).astype(np.float16), rng.random(64).astype(np.float16), rng.random(64).astype(F32)
+    epsilon = F32(1e-12)
+    numbers = {"batch": 1, "rows": 3, "channels": 64, "epsilon_bits": int(epsilon.view(np.int32))}
+    found = evaluate_halves(kind, numbers, {"x": x, "scale": scale, "offset": offset})
+    for row in range(3):
+        np.testing.assert_array_equal(found[0, row], one_norm(x[0, row], scale, offset, epsilon))
+
+
+def test_attention_of_stcp920_is_near_the_true_one() -> None:
+    rng, kind = np.random.default_rng(4), kinds_of(load_machine("stcp920:f16"))["masked_attention_probabilities"]
+    x, z = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (3, 32))
+    mask = np.where(rng.random((1, 32)) < 0.3, -65504, 0).astype(np.float16)
+    numbers = {"batch": 1, "rows": 3, "keys": 32, "channels": 128, "heads": 2, "inner": 64, "cells": 64}
+    found = evaluate_halves(kind, numbers, {"x": x, "z": z, "mask": mask}).reshape(3, 2, 32)
+    queries, keys = (each[0].astype(np.float64).reshape(-1, 2, 64) for each in (x, z))
+    scores = np.einsum("mgi,ogi->mgo", queries, keys) / math.sqrt(64) + mask[0].astype(np.float64)
+    power = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, power / power.sum(-1, keepdims=True), rtol=0.02, atol=2e-4)
+    assert not found[..., mask[0] < 0].any()
+
+
+def test_a_kind_with_stages_is_computable_and_keeps_its_meaning() -> None:
+    plain, own = builtin_kinds()["gelu"], kinds_of(load_machine("stcp920"))["gelu"]
+    assert not computable(plain)
+    assert computable(own)
+    assert (own.form, own.meaning) == (plain.form, plain.meaning)
+
+
+WRONG = [
+    ('{name: y, axes: [n, c, h, w], value: "x[n, c, h, w] << 1"}', "E0122 this cannot be computed in floating point"),
+    ('{name: y, axes: [n, c, h, w], value: "from_bits(x[n, c, h, w])"}', "E0122 the bits of a float32 are no tensor's"),
+]
+
+
+@pytest.mark.parametrize(("stage", "message"), WRONG)
+def test_wrong_stages_when_they_run(stage: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        evaluate_halves(extended("sigmoid", stage), {"batch": 1, "channels": 1, "height": 1, "width": 1}, {"x": np.ones((1, 1, 1, 1), np.float16)})
+
+
+READ = [
+    ('{name: y, axes: [n, c, h, w], value: "half(x[n, c, h, w], 2)"}', "E0123 half takes 1 argument, not 2"),
+    ('{name: y, axes: [n, c, h, w], value: "nearest(x[n, c, h, w])"}', "E0107 unknown function 'nearest'"),
+    ('{name: z, axes: [n, c, h, w], value: "x[n, c, h, w]"}', "E1301 the last stage makes 'z', not the result 'y'"),
+    ('{name: y, axes: [n, c, h], mean: "x[n, c, h, w]", over: {w: width}}', "E1301 stage 'y' has a mean"),
+    ('{name: y, axes: [n, c, h], sum: "x[n, c, h, w]", over: {w: width}, terms: [q]}', "E0107 unknown name 'q'"),
+]
+
+
+@pytest.mark.parametrize(("stage", "message"), READ)
+def test_wrong_stages_when_they_are_read(stage: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        extended("sigmoid", stage)
