@@ -95,7 +95,7 @@ def _value(scope: Read, expr: Expr) -> Floats:
     return _evaluate(ready, {**scope.names, **read})
 
 
-def _half(x: Floats) -> Array:
+def _half(x: Array) -> Array:
     return one_nan(x.astype(HALF))
 
 
@@ -115,7 +115,7 @@ def _smaller(a: Floats, b: Floats) -> Floats:
 
 def _of_half(function: Callable[[Reals], Reals], x: Floats) -> Floats:
     """The function of a value rounded to float16, rounded to float16."""
-    return _half(np.asarray(function(_half(x).astype(np.float64)), np.float64)).astype(SINGLE)
+    return _half(function(_half(x).astype(np.float64))).astype(SINGLE)
 
 
 def _erf(x: Reals) -> Reals:

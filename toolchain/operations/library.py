@@ -251,7 +251,8 @@ class _Reader:
     def order(self, stage: Node, names: Iterable[str]) -> SumOrder:
         """Of a sum's terms, by expressions over numbers and indices."""
         known = tuple(names)
-        return SumOrder(*(tuple(self.expr(each, known) for each in stage.entries(key)) for key in ("blocks", "terms")))
+        blocks, terms = (tuple(self.expr(each, known) for each in stage.entries(key)) for key in ("blocks", "terms"))
+        return SumOrder(blocks, terms)
 
     def expr(self, node: Node, names: Iterable[str], hosted: Iterable[str] = ()) -> Expr:
         """An expression over whole numbers."""

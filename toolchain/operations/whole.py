@@ -51,6 +51,10 @@ def _erf(x: Reals) -> Reals:
     return np.asarray(_ERF(x), np.float64)
 
 
+def _from_bits(bits: Reals) -> Reals:
+    return bits.astype(np.int64).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
 REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
     {
         "exp": np.exp,
@@ -63,7 +67,7 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
         "abs": np.abs,
         "floor": np.floor,
         "ratio": np.divide,
-        "from_bits": lambda bits: bits.astype(np.int64).astype(np.uint32).view(np.float32).astype(np.float64),
+        "from_bits": _from_bits,
     }
 )
 """Functions that floating expressions may call; ratio(a, b) is a / b, from_bits(n) the float32 with the bits of a whole number."""

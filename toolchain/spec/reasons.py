@@ -99,8 +99,8 @@ class Why(Enum):
     NO_INTEGERS = Wording("node {node:node} ({operation}) cannot be quantised: {because}", LIMIT)
     STAGES = Wording("its stages compute in floating point, and say nothing of integers")
     NO_FLOATS = Wording(
-        "the machine's floating format knows sums, means and choices of elements; {operation:node} is none of them",
-        "Leave it, or name a second machine behind this one.",
+        "the machine's floating format knows sums, means and choices of elements; {operation:node} is none of them, and no file has stages for it",
+        "Say in stages how the machine computes it (docs/operations.md), or name a second machine behind this one.",
     )
     NO_ORDER = Wording(
         "the order in which the machine would add up the sum of node {node:node} is not the one that its file declares",
