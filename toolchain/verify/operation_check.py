@@ -16,7 +16,7 @@ from toolchain.graph.session import open_session, run_session
 from toolchain.operations.ending import scaling_operands, zero_names
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.library import Kinds
-from toolchain.operations.numbers import complete, stated_numbers
+from toolchain.operations.numbers import complete, of_bits, stated_numbers
 from toolchain.operations.operation import make_operation, to_picture
 from toolchain.operations.reference import accumulate
 from toolchain.operations.ways import ways_of
@@ -49,9 +49,9 @@ class Case:
     operands: Mapping[str, Any]
 
     @property
-    def attributes(self) -> dict[str, int | tuple[int, ...]]:
+    def attributes(self) -> dict[str, float | tuple[float, ...]]:
         """As an ONNX call has them."""
-        found = {each.name: tuple(self.numbers[number] for number in each.numbers) for each in self.kind.attributes}
+        found = {each.name: tuple(of_bits(self.numbers[n]) if each.real else self.numbers[n] for n in each.numbers) for each in self.kind.attributes}
         return {each.name: found[each.name][0] if each.single else found[each.name] for each in self.kind.attributes}
 
     def given(self) -> list[Array]:
