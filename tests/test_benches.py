@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 from bench.builds import left, markdown
+from bench.decompositions import decomposition_rows
 from bench.least import Least, Work, least, rates, work_of
 from tests.bench_script import run_script
 from toolchain.models.load import list_models, load_model, load_text
+from toolchain.schedule.options import Copies
+from toolchain.schedule.subgraphs import Division, Subgraph, Uniform
 from toolchain.spec.load import load_machine
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -276,3 +279,16 @@ def test_a_module_belongs_to_its_own_test_or_to_that_of_its_package(test: str, t
         (tmp_path / path).write_text(content)
     done = bench("house", f"{tmp_path} --untested", tmp_path)
     assert (done.returncode, done.stdout.split()) == (0, ["a/b/c.py"] if untested else [])
+
+
+def test_ways_to_share_a_batch_stand_beside_the_cut() -> None:
+    """A pair without room in one of two regions has no row; two clusters that share an image have half of it each."""
+    late, early, wide = Copies(32, 1), Copies(8, 4), Copies(2, 16)
+    cut = (Subgraph(range(2), late, 100.0), Subgraph(range(2, 3), early, 50.0))
+    first = Division(cut, (Uniform(late, 180.0, 10.0), Uniform(early, 160.0, 40.0), Uniform(wide, 900.0, 160.0)))
+    second = Division((Subgraph(range(1), early, 850.0),), (Uniform(early, 850.0, 40.0), Uniform(wide, 900.0, 160.0)))
+    assert list(decomposition_rows(load_machine("stcp920"), [first, second], 32)) == [
+        ("4 x 8 x 4", "4", "2", "4", "1,010", "1,090", "31,683,168", "0.00"),
+        ("16 x 2 x 16", "16", "1/2", "16", "1,800", "2,120", "17,777,778", "0.00"),
+        ("by operation", "1, 4", "8, 2", "1, 4", "1,000", "1,090", "32,000,000", "0.00"),
+    ]

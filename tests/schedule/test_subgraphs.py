@@ -145,6 +145,10 @@ def test_the_division_of_a_batch() -> None:
     free = replace(machine, host=replace(machine.host, launch_us=replace(machine.host.launch_us, value=0)))
     found = divide(free, TARGET.kernels, region, 8)
     assert found.cycles <= found.uniform <= whole.uniform
+    assert [each.copies for each in whole.tried] == list(copies_for(machine, 8))  # all have room
+    assert {each.launches for each in found.tried} == {0.0}
+    assert whole.cycles in {each.cycles for each in whole.tried}
+    assert [each.cycles for each in found.tried] == [each.cycles for each in whole.tried]
     parts = parts_of(region, found)
     assert [name for part in parts for name in part.results] == [bound.tensors["y"] for bound in region.operations]
 

@@ -53,12 +53,25 @@ Parts = Mapping[str, tuple[Part, ...]]
 
 
 @dataclass(frozen=True)
+class Uniform:
+    """One pair of images and cores for all operations. cycles: estimated, of a whole batch. launches: the host's cycles to start its runs."""
+
+    copies: Copies
+    cycles: float
+    launches: float
+
+
+@dataclass(frozen=True)
 class Division:
-    """subgraphs: in the order of the region's operations. uniform: the best that one pair of images and cores for all operations would do, by
-    estimate, in cycles of a whole batch with its launches."""
+    """subgraphs: in the order of the region's operations. tried: the pairs that have room for all of them, most images first."""
 
     subgraphs: tuple[Subgraph, ...]
-    uniform: float
+    tried: tuple[Uniform, ...]
+
+    @property
+    def uniform(self) -> float:
+        """The best that one pair for all operations would do, estimated, in cycles of a whole batch with its launches."""
+        return min(each.cycles + each.launches for each in self.tried)
 
     @property
     def cycles(self) -> float:
@@ -90,7 +103,7 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
         raise crowded
     starts = {copies: _launches(machine, copies, batch) for copies in found}
     best = least_path(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
-    return Division(best, min(sum(cycles) + starts[copies] for copies, cycles in found.items()))
+    return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items()))
 
 
 def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:
