@@ -176,6 +176,12 @@ def test_regions_alike_but_for_names_have_one_likeness() -> None:
     )  # fmt: skip
     assert likeness(machine, TARGET.kernels, region) == likeness(machine, TARGET.kernels, other)
     assert likeness(machine, TARGET.kernels, region) != likeness(machine, TARGET.kernels, replace(region, operations=region.operations[:-1]))
+    number, added = next((n, each) for n, each in enumerate(region.operations) if each.operation.kind.name == "add")
+    for name, same in (("multiply_x", True), ("channels", False)):  # layers of a transformer differ in scales
+        numbers = {**added.operation.numbers, name: added.operation.numbers[name] + 1}
+        changed = replace(added, operation=replace(added.operation, numbers=numbers))
+        operations = (*region.operations[:number], changed, *region.operations[number + 1 :])
+        assert (likeness(machine, TARGET.kernels, region) == likeness(machine, TARGET.kernels, replace(region, operations=operations))) == same
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"region0": [{}]}', '{"region0": [{"region": "a", "copies": "2", "streams": 1, "results": []}]}'])

@@ -15,13 +15,13 @@ import onnx_ir as ir
 
 from toolchain.graph.regions import region_calls
 from toolchain.passes.divide import divide_region
+from toolchain.schedule.alike import form_of
 from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
@@ -117,8 +117,11 @@ def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], b
 
 
 def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> Hashable:
-    """Equal for regions that differ in names and constants alone, which `divide` cuts in the same way."""
-    return machine.name, region.wiring, tuple(tile_key(bound_problem(machine, kernels, region, bound)) for bound in region.operations)
+    """Equal for regions that differ in names, constants and multipliers alone, as layers of a transformer do, and whose kernels take the same steps:
+    `divide` cuts them in the same way."""
+    problems = (bound_problem(machine, kernels, region, bound) for bound in region.operations)
+    steps = tuple(tuple((step.span.line, step.span.column) for step in problem.steps) for problem in problems)
+    return machine.name, form_of(region), steps
 
 
 def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
