@@ -40,8 +40,9 @@ def test_another_order_makes_other_bits_that_are_as_near(tmp_path: Path) -> None
     assert numerics is not None
     expected = oracle_tensors(built.integer, first_samples(samples, 2))
     names = [name for name in expected if name.endswith(".float16")]
-    ways = (numerics, replace(numerics, floats=Floats()))
-    one, other = (declared_tensors(built.integer, names, expected, way, kinds_of(machine)) for way in ways)
+    ways, said = (numerics, replace(numerics, floats=Floats())), list[str]()
+    one, other = (declared_tensors(built.integer, names, expected, way, kinds_of(machine), said.append) for way in ways)
+    assert said[10:12] == ["tensor 11 of 11 in the machine's own arithmetic", "tensor 1 of 11 in the machine's own arithmetic"]
     assert sum(differing_bits(one.tensors[name], other.tensors[name]) for name in names)
     assert min(one.decibels, other.decibels) > 60
     assert one.furthest in names

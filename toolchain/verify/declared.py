@@ -3,7 +3,7 @@
 ONNX Runtime adds up in an order of its own, so its results are near these and not the same; how near is told in dB.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,13 +38,19 @@ class Declared:
         return f"ONNX Runtime, which adds up in another order, is {self.decibels:.1f} dB near or nearer; furthest in {self.furthest}"
 
 
-def declared_tensors(integer: ir.Model, region: Collection[str], expected: Tensors, numerics: Numerics, kinds: Kinds) -> Declared:
+def _unsaid(_text: str) -> None:
+    """No progress is shown."""
+
+
+def declared_tensors(
+    integer: ir.Model, region: Collection[str], expected: Tensors, numerics: Numerics, kinds: Kinds, say: Callable[[str], object] = _unsaid
+) -> Declared:
     """integer: the rounded network. region: names of the region's tensors. expected: ONNX Runtime's; those that the region reads are taken."""
     found, furthest, least = dict(expected), "", float("inf")
-    for node in integer.graph:
+    computed = [node for node in integer.graph if is_integer(node) and kind_of(node) not in BOUNDARY and node.outputs[0].name in region]
+    for number, node in enumerate(computed):
         name = node.outputs[0].name or ""
-        if not is_integer(node) or kind_of(node) in BOUNDARY or name not in region:
-            continue
+        say(f"tensor {number + 1} of {len(computed)} in the machine's own arithmetic")
         found[name] = _computed(node, found, numerics, kinds)
         near = Energy()
         near.add(expected[name], found[name])

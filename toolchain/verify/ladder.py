@@ -283,8 +283,7 @@ def _region(built: Built, call: ir.Node, expected: Mapping[str, Array], size: Sa
         return climb_graph(region, Stored(built.bundle, program, backend.machine, built.place, native=True, optimise=False), expected)
     beside = ""
     if backend.machine.quantisation is not None and backend.machine.floats:
-        say("in the machine's own arithmetic")
-        declared = declared_tensors(built.integer, region.tensors, expected, backend.machine.quantisation, kinds_of(backend.machine))
+        declared = declared_tensors(built.integer, region.tensors, expected, backend.machine.quantisation, kinds_of(backend.machine), say)
         expected, beside = declared.tensors, declared.text
     if backend.tiled:
         tested = bundled_program(built.bundle, program, region, backend.machine, built.place)
