@@ -59,24 +59,26 @@ def test_a_file_says_how_far_halves_may_be(tmp_path: Path) -> None:
 ENCODER = """
 model: {name: encoder, summary: one layer of attention}
 inputs:
-  tokens: {shape: [1, 32], below: 50}
+  tokens: {shape: [1, 64], below: 50}
 defaults:
   layernorm: {epsilon: 1.0e-12}
 layers:
-  - embedding: {out: 64}
+  - embedding: {out: 128}
   - layernorm
-  - add: {of: [[], [attention: {heads: 2}]]}
+  - add: {of: [[], [attention: {heads: 4}]]}
   - layernorm
-  - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 64}]]}
+  - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 128}]]}
   - layernorm
   - dense: {name: spans, out: 2}
 """
 
 
-def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tmp_path: Path) -> None:
-    """Layer norms, scores, softmax, values and GELU in halves: nothing but the embedding is the host's."""
+@pytest.mark.parametrize("more", [{}, {"streams": "2"}, {"images": "2"}], ids=["one core", "one image on two", "an image each"])
+def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(more: dict[str, str], tmp_path: Path) -> None:
+    """Layer norms, scores, softmax, values and GELU in halves: nothing but the embedding is the host's. Two cores deal a group's tiles among them, and
+    tensors on chip are read from both."""
     (tmp_path / "encoder.yaml").write_text(ENCODER)
-    _, built, samples = build(TARGET, str(tmp_path / "encoder.yaml"), tmp_path / "build")
+    _, built, samples = build(TARGET, str(tmp_path / "encoder.yaml"), tmp_path / "build", effort="0", **more)
     verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
     told = verdict_text(verdict)
     assert verdict.exact, told

@@ -137,7 +137,8 @@ class OnChipReader:
     @cached_property
     def origins(self) -> Origins:
         """Origins of the copy's instructions."""
-        return self.stored.origins.only(self.stored.program.stream // self.map.streams == self.number)
+        rooms = np.minimum(self.stored.program.stream // self.stored.map.streams, self.stored.map.rooms - 1)
+        return self.stored.origins.only(rooms == self.number)
 
     def knows(self, tensor: str) -> bool:
         return tensor in self.map.tensors and bool(len(self._stores(tensor)))
