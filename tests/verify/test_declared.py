@@ -75,7 +75,7 @@ layers:
 
 @pytest.mark.parametrize("more", [{}, {"streams": "2"}, {"images": "2"}], ids=["one core", "one image on two", "an image each"])
 def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(more: dict[str, str], tmp_path: Path) -> None:
-    """Layer norms, scores, softmax, values and GELU in halves: nothing but the embedding is the host's. Two cores deal a group's tiles among them, and
+    """Layer norms, scores, softmax, values and GELU in halves: the host has the embedding alone. Two cores deal a group's tiles among them, and
     tensors on chip are read from both."""
     (tmp_path / "encoder.yaml").write_text(ENCODER)
     _, built, samples = build(TARGET, str(tmp_path / "encoder.yaml"), tmp_path / "build", effort="0", **more)
