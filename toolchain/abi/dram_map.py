@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toolchain.abi.packing import Packing, view_packing
 from toolchain.analysis.state import State, new_state
-from toolchain.spec.arrays import Array
+from toolchain.spec.arrays import Array, Ints
 from toolchain.spec.model import Layout, Machine
 
 Bytes = NDArray[np.uint8]
@@ -103,12 +103,16 @@ class DramMap:
         """The map as one copy of the program sees it."""
         return replace(self, rooms=1, segments={name: segment.room(number) for name, segment in self.segments.items()})
 
+    def rooms_of(self, stream: Ints) -> Ints:
+        """The number of the copy that each stream is part of."""
+        return np.minimum(stream // self.streams, self.rooms - 1)
+
     def set_registers(self, machine: Machine, state: State) -> None:
         """Sets the host's registers before a run: each stream's registers hold where the segments of its own room begin."""
         for segment in (each for each in self.segments.values() if each.register >= 0):
             held = state.host[self.registers]
             stream = np.arange(len(held)) * machine.streams // len(held)
-            held[:, segment.register] = segment.address + np.minimum(stream // self.streams, self.rooms - 1) * segment.pitch
+            held[:, segment.register] = segment.address + self.rooms_of(stream) * segment.pitch
 
     def state(self, machine: Machine, constants: Mapping[str, bytes]) -> State:
         """A new state with constants and registers in place; constants: bytes by segment."""

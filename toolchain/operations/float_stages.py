@@ -15,10 +15,10 @@ import numpy as np
 
 from toolchain.operations.kind import OperationKind, Stage
 from toolchain.operations.reads import Read, in_parts, read_all
-from toolchain.spec.arrays import Array, Floats, Ints, Reals, evaluate_arrays
-from toolchain.spec.errors import fail
+from toolchain.operations.whole import erf, evaluate_in
+from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary, walk
+from toolchain.spec.expr import Expr
 from toolchain.spec.model.quantisation import SumOrder
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
@@ -26,7 +26,6 @@ PART = 1 << 20
 """Elements of a stage that are computed at once."""
 Place = Mapping[str, int]
 """One value for each reduced index."""
-_ERF = np.frompyfunc(math.erf, 1, 1)
 
 
 def one_nan(halves: Array) -> Array:
@@ -61,10 +60,9 @@ def added_up(term: Callable[[Place], Floats], over: Mapping[str, str], numbers: 
 def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
     """float16, of the result's axes. arrays: of the operands' axes, float16 and a float32 bias."""
     known: dict[str, Array] = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
-    indices = {index: extent for each in (*kind.operands, kind.result) for index, extent in each.axes.items()}
     with np.errstate(all="ignore"):
         for stage in kind.halves:
-            loops = {index: range(numbers[indices[index]]) for index in stage.axes}
+            loops = {index: range(numbers[kind.indices[index]]) for index in stage.axes}
             known[stage.name] = in_parts(loops, stage.axes, _is_small, partial(_part, stage, numbers, known))
         return _half(known[kind.result.name])
 
@@ -92,7 +90,7 @@ def _part(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], 
 
 def _value(scope: Read, expr: Expr) -> Floats:
     ready, read = scope.opened(expr)
-    return _evaluate(ready, {**scope.names, **read})
+    return evaluate_in(np.float32, FLOAT_FUNCTIONS, ready, {**scope.names, **read})
 
 
 def _half(x: Array) -> Array:
@@ -118,17 +116,13 @@ def _of_half(function: Callable[[Reals], Reals], x: Floats) -> Floats:
     return _half(function(_half(x).astype(np.float64))).astype(SINGLE)
 
 
-def _erf(x: Reals) -> Reals:
-    return np.asarray(_ERF(x), np.float64)
-
-
 FLOAT_FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
     {
         "half": _rounded,
         "exp": partial(_of_half, np.exp),
         "log": partial(_of_half, np.log),
         "tanh": partial(_of_half, np.tanh),
-        "erf": partial(_of_half, _erf),
+        "erf": partial(_of_half, erf),
         "sqrt": np.sqrt,
         "ratio": np.divide,
         "abs": np.abs,
@@ -139,41 +133,3 @@ FLOAT_FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
 """Functions of stages in a floating format. exp, log, tanh and erf take and give halves, all others float32; min and max give NaN where one is."""
 FLOAT_ARGUMENTS: Mapping[str, int] = MappingProxyType({"half": 1, "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "ratio": 2, "from_bits": 1})
 """How many arguments those take that whole numbers do not have; from_bits(n) is the float32 with the bits of a whole number."""
-_OPERATORS: Mapping[str, Callable[[Floats, Floats], Array]] = MappingProxyType(
-    {
-        "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-        "==": np.equal, "!=": np.not_equal,
-    }
-)  # fmt: skip
-
-
-def _evaluate(expr: Expr, names: Mapping[str, Array]) -> Floats:
-    """The value of an expression over arrays that broadcast, float32. Raises UserError E0122 for operators that floating point lacks."""
-
-    def value(e: Expr) -> Floats:
-        return _evaluate(e, names)
-
-    match expr:
-        case Const() | Name():
-            return np.asarray(_whole(expr, names) if isinstance(expr, Const) else names[expr.id], SINGLE)
-        case Unary(op="-", value=inner):
-            return -value(inner)
-        case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right) if op in _OPERATORS:
-            return np.asarray(_OPERATORS[op](value(left), value(right)), SINGLE)
-        case Logic(op=op, values=values):
-            return np.asarray((np.logical_and if op == "and" else np.logical_or).reduce([value(v) != 0 for v in values]), SINGLE)
-        case Choose(condition=condition, then=then, other=other):
-            return np.where(value(condition) != 0, value(then), value(other))
-        case Call(function=Name(id="from_bits"), args=(bits,)):
-            return _whole(bits, names).astype(np.int64).astype(np.uint32).view(SINGLE)
-        case Call(function=Name(id=name), args=args) if name in FLOAT_FUNCTIONS:
-            return np.asarray(FLOAT_FUNCTIONS[name](*map(value, args)), SINGLE)
-        case _:
-            raise fail("E0122", "this cannot be computed in floating point", expr.span)
-
-
-def _whole(expr: Expr, names: Mapping[str, Array]) -> Ints:
-    """Of numbers and indices."""
-    if any(isinstance(e, Name) and names[e.id].dtype.kind == "f" for e in walk(expr)):
-        raise fail("E0122", "the bits of a float32 are no tensor's", expr.span)
-    return np.asarray(evaluate_arrays(expr, {"": np.zeros(1, np.int64), **names}))

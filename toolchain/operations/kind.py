@@ -170,6 +170,11 @@ class OperationKind:
         return {each.name: each for each in self.operands}
 
     @cached_property
+    def indices(self) -> Mapping[str, str]:
+        """The index names of all axes, operands' and result's, with their extents."""
+        return {index: extent for each in (*self.operands, self.result) for index, extent in each.axes.items()}
+
+    @cached_property
     def data(self) -> tuple[str, ...]:
         """Operands that are computed."""
         return tuple(each.name for each in self.operands if each.role == "data")

@@ -249,7 +249,7 @@ class _Reader:
         return tuple(found)
 
     def order(self, stage: Node, names: Iterable[str]) -> SumOrder:
-        """Of a sum's terms, by expressions over numbers and indices."""
+        """Read how a stage orders the terms of its sum, by expressions over numbers and indices."""
         known = tuple(names)
         blocks, terms = (tuple(self.expr(each, known) for each in stage.entries(key)) for key in ("blocks", "terms"))
         return SumOrder(blocks, terms)

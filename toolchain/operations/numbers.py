@@ -1,6 +1,5 @@
 """The numbers of one operation: extents from shapes, attributes by their names, and the extents that follow from both."""
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Compare, Const, Expr, Logic, Name
+from toolchain.spec.expr import Compare, Const, Expr, Name, conjuncts
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
@@ -95,13 +94,12 @@ def followed_numbers(kind: OperationKind, numbers: Mapping[str, int]) -> dict[st
 
 def stated(condition: Expr) -> Iterator[tuple[str, int]]:
     """The numbers that a condition gives outright."""
-    match condition:
-        case Logic(op="and", values=values):
-            yield from itertools.chain.from_iterable(map(stated, values))
-        case Compare(op="==", left=Name(id=name), right=Const(value=value)) | Compare(op="==", left=Const(value=value), right=Name(id=name)):
-            yield name, value
-        case _:
-            pass
+    for part in conjuncts(condition):
+        match part:
+            case Compare(op="==", left=Name(id=name), right=Const(value=value)) | Compare(op="==", left=Const(value=value), right=Name(id=name)):
+                yield name, value
+            case _:
+                pass
 
 
 def result_shape(kind: OperationKind, numbers: Mapping[str, int]) -> Shape:

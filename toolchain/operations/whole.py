@@ -5,15 +5,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from toolchain.operations.kind import Arithmetic, OperationKind, Stage
 from toolchain.operations.reads import in_parts, read_all
 from toolchain.spec.arrays import Array, Floats, Ints, Reals, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Name, Unary, rewrite
+from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Index, Logic, Name, Unary, rewrite, walk
 
 Evaluate = Callable[[Expr, Mapping[str, Array]], Array]
 """The value of an expression over arrays that broadcast."""
@@ -27,9 +29,8 @@ _ERF = np.frompyfunc(math.erf, 1, 1)
 def run_stages(kind: OperationKind, stages: Sequence[Stage], numbers: Mapping[str, int], operands: Mapping[str, Array], evaluate: Evaluate) -> Array:
     """The last stage: of the result's axes, in the type that `evaluate` gives."""
     known = dict(operands)
-    indices = {index: extent for each in (*kind.operands, kind.result) for index, extent in each.axes.items()}
     for stage in stages:
-        extents = {**{index: indices[index] for index in stage.axes}, **stage.over}
+        extents = {**{index: kind.indices[index] for index in stage.axes}, **stage.over}
         loops = {index: range(numbers[extent]) for index, extent in extents.items()}
         known[stage.name] = in_parts(loops, stage.axes, _is_small, partial(_whole, stage, numbers, known, evaluate))
     return known[kind.result.name]
@@ -47,12 +48,9 @@ def _whole(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array],
     return _REDUCE[stage.reduction](full, tuple(range(len(stage.axes), len(sizes)))) if stage.reduction else np.array(full)
 
 
-def _erf(x: Reals) -> Reals:
+def erf(x: Reals) -> Reals:
+    """The error function, element by element."""
     return np.asarray(_ERF(x), np.float64)
-
-
-def _from_bits(bits: Reals) -> Reals:
-    return bits.astype(np.int64).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
@@ -61,19 +59,18 @@ REAL_FUNCTIONS: Mapping[str, Callable[..., Reals]] = MappingProxyType(
         "log": np.log,
         "sqrt": np.sqrt,
         "tanh": np.tanh,
-        "erf": _erf,
+        "erf": erf,
         "min": lambda *values: reduce(np.minimum, values),
         "max": lambda *values: reduce(np.maximum, values),
         "abs": np.abs,
         "floor": np.floor,
         "ratio": np.divide,
-        "from_bits": _from_bits,
     }
 )
 """Functions that floating expressions may call; ratio(a, b) is a / b, from_bits(n) the float32 with the bits of a whole number."""
 REAL_ARGUMENTS: Mapping[str, int] = MappingProxyType({"exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "erf": 1, "floor": 1, "ratio": 2, "from_bits": 1})
 """How many arguments those take that whole numbers do not have."""
-_OPERATORS: Mapping[str, Callable[[Reals, Reals], Array]] = MappingProxyType(
+_OPERATORS: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
     {
         "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
         "==": np.equal, "!=": np.not_equal,
@@ -83,28 +80,48 @@ _OPERATORS: Mapping[str, Callable[[Reals, Reals], Array]] = MappingProxyType(
 
 def evaluate_reals(expr: Expr, names: Mapping[str, Reals]) -> Reals:
     """The value of an expression over float64 arrays that broadcast. Raises UserError E0122 for operators that floating point lacks."""
+    return evaluate_in(np.float64, REAL_FUNCTIONS, expr, names)
 
-    def value(e: Expr) -> Reals:
-        return evaluate_reals(e, names)
+
+Real = TypeVar("Real", np.float32, np.float64)
+
+
+def evaluate_in(dtype: type[Real], functions: Mapping[str, Callable[..., NDArray[Real]]], expr: Expr, names: Mapping[str, Array]) -> NDArray[Real]:
+    """The value of an expression in a format, each step rounded to it. functions: that may be called, beside from_bits. names: arrays that broadcast.
+
+    Raises UserError E0122 for operators that floating point lacks, and for the bits of a tensor.
+    """
+
+    def value(e: Expr) -> NDArray[Real]:
+        return evaluate_in(dtype, functions, e, names)
 
     match expr:
         case Const(value=number):
-            return np.asarray(number, np.float64)
+            return np.asarray(number, dtype)
         case Name(id=name) if name in names:
-            return names[name]
+            return np.asarray(names[name], dtype)
         case Unary(op="-", value=inner):
             return -value(inner)
         case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right) if op in _OPERATORS:
-            return np.asarray(_OPERATORS[op](value(left), value(right)), np.float64)
+            return np.asarray(_OPERATORS[op](value(left), value(right)), dtype)
         case Logic(op=op, values=values):
             truth = [value(v) != 0 for v in values]
-            return np.asarray((np.logical_and if op == "and" else np.logical_or).reduce(truth), np.float64)
+            return np.asarray((np.logical_and if op == "and" else np.logical_or).reduce(truth), dtype)
         case Choose(condition=condition, then=then, other=other):
             return np.where(value(condition) != 0, value(then), value(other))
-        case Call(function=Name(id=name), args=args) if name in REAL_FUNCTIONS:
-            return np.asarray(REAL_FUNCTIONS[name](*map(value, args)), np.float64)
+        case Call(function=Name(id="from_bits"), args=(bits,)):
+            return _of_bits(bits, names).astype(dtype)
+        case Call(function=Name(id=name), args=args) if name in functions:
+            return np.asarray(functions[name](*map(value, args)), dtype)
         case _:
             raise fail("E0122", "this cannot be computed in floating point", expr.span)
+
+
+def _of_bits(expr: Expr, names: Mapping[str, Array]) -> Floats:
+    """The float32 with the bits of a whole number, which float64 holds exactly."""
+    if any(isinstance(e, Name) and e.id in names and names[e.id].dtype == np.float32 for e in walk(expr)):
+        raise fail("E0122", "the bits of a float32 are no tensor's", expr.span)
+    return evaluate_in(np.float64, {}, expr, names).astype(np.int64).astype(np.uint32).view(np.float32)
 
 
 def evaluate_stages(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Reals]) -> Reals:

@@ -240,6 +240,21 @@ def walk(expr: Expr) -> Iterator[Expr]:
         waiting += children(found)[::-1]
 
 
+def conjuncts(e: Expr) -> Iterator[Expr]:
+    """The conditions that must all hold for `e` to hold."""
+    match e:
+        case Logic(op="and", values=values):
+            for value in values:
+                yield from conjuncts(value)
+        case Unary(op="not", value=Logic(op="or", values=values)):
+            for value in values:
+                yield from conjuncts(Unary("not", value))
+        case Unary(op="not", value=Unary(op="not", value=value)):
+            yield from conjuncts(value)
+        case _:
+            yield e
+
+
 def value_names(expr: Expr) -> list[str]:
     """Every name of a value, from left to right; not those of functions."""
     if type(expr) is Const:  # many are one constant or one name

@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from toolchain.isa.columns import Value, evaluate_rows, plain
-from toolchain.isa.footprint.loop_nest import Exists, Nest, coefficient, conjuncts, machine_nests, outer_vars
+from toolchain.isa.footprint.loop_nest import Exists, Nest, coefficient, machine_nests, outer_vars
 from toolchain.isa.footprint.walk import Loop
 from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir
 from toolchain.spec.errors import Span, fail
-from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, rewrite, walk
+from toolchain.spec.expr import Binary, Call, Compare, Const, Expr, Member, Name, Unary, conjuncts, rewrite, walk
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine, Resource, TimingClass
 

@@ -26,7 +26,7 @@ from toolchain.schedule.stray_accesses import check_buffers
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, described, fail
-from toolchain.spec.expr import Binary, Compare, Const, Expr, Logic, Name
+from toolchain.spec.expr import Binary, Compare, Const, Expr, Name, conjuncts
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
@@ -71,9 +71,8 @@ def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6,
 
 def closed_reason(machine: Machine, kernel: Kernel, kinds: Kinds) -> str:
     """Why a kernel takes no operation at all in this configuration of its machine; empty where it may take some."""
-    shut = next((require.message for require in kernel.requires if isinstance(require.that, Const) and not require.that.value), "")
     unsaid = machine.floats and not computable(kinds[kernel.computes])
-    return shut or (f"the machine's floating format says nothing of {kernel.computes}" if unsaid else "")
+    return kernel.shut or (f"the machine's floating format says nothing of {kernel.computes}" if unsaid else "")
 
 
 def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
@@ -137,13 +136,12 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
 
 def whole_blocks(condition: Expr) -> Iterator[tuple[str, int]]:
     """The numbers of which a condition wants whole blocks, and the blocks' size: of `keys % 32 == 0 and ...`, that keys come in 32."""
-    match condition:
-        case Logic(op="and", values=values):
-            yield from itertools.chain.from_iterable(map(whole_blocks, values))
-        case Compare(op="==", left=Binary(op="%", left=Name(id=name), right=Const(value=size)), right=Const(value=0)):
-            yield name, size
-        case _:
-            pass
+    for part in conjuncts(condition):
+        match part:
+            case Compare(op="==", left=Binary(op="%", left=Name(id=name), right=Const(value=size)), right=Const(value=0)):
+                yield name, size
+            case _:
+                pass
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:

@@ -137,8 +137,7 @@ class OnChipReader:
     @cached_property
     def origins(self) -> Origins:
         """Origins of the copy's instructions."""
-        rooms = np.minimum(self.stored.program.stream // self.stored.map.streams, self.stored.map.rooms - 1)
-        return self.stored.origins.only(rooms == self.number)
+        return self.stored.origins.only(self.stored.map.rooms_of(self.stored.program.stream) == self.number)
 
     def knows(self, tensor: str) -> bool:
         return tensor in self.map.tensors and bool(len(self._stores(tensor)))

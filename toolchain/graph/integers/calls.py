@@ -12,7 +12,17 @@ import onnx_ir as ir
 from onnx import helper
 
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
-from toolchain.graph.integers.functions import FUSED, INTEGER, boundary_function, fused_function, integer_function, is_integer, kind_of, variant_of
+from toolchain.graph.integers.functions import (
+    FUSED,
+    GREATEST,
+    INTEGER,
+    boundary_function,
+    fused_function,
+    integer_function,
+    is_integer,
+    kind_of,
+    variant_of,
+)
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
@@ -29,8 +39,6 @@ from toolchain.spec.reason import Reason, read_reasons, reasons_json
 from toolchain.spec.typed_json import from_json, to_json
 
 BOUNDARY = ("quantize", "dequantize")
-GREATEST = 65504.0
-"""Of float16: what the host makes beyond it becomes this."""
 SCALE = "tilewright.scale"
 """Metadata of a stored tensor: the value of one stored step, as a float's hexadecimal text."""
 ZERO = "tilewright.zero"

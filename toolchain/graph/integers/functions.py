@@ -198,7 +198,9 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 
 NUMBER = "unknown = IsNaN (quotient)\n  nothing = Constant <value = double {0.0}> ()\n  exact = Where (unknown, nothing, quotient)"
 
-HELD = """most = Constant <value = float {65504.0}> ()
+GREATEST = 65504.0
+"""Of float16: numbers of the host beyond it become this."""
+HELD = f"""most = Constant <value = float {{{GREATEST}}}> ()
   high = CastLike (most, x)
   low = Neg (high)
   above = Greater (x, high)

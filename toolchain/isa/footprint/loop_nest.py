@@ -15,7 +15,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import replica_levels, scope_levels
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import Diagnostic
-from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Logic, Unary
+from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Unary, conjuncts
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Instruction, Machine
 
@@ -128,21 +128,6 @@ def closure(names: frozenset[str], loops: Mapping[str, Loop]) -> frozenset[str]:
         found |= waiting
         waiting = frozenset[str]().union(*(free_vars(loops[n].start) | free_vars(loops[n].stop) for n in waiting)) & loops.keys() - found
     return frozenset(found)
-
-
-def conjuncts(e: Expr) -> Iterator[Expr]:
-    """The conditions that must all hold for `e` to hold."""
-    match e:
-        case Logic(op="and", values=values):
-            for value in values:
-                yield from conjuncts(value)
-        case Unary(op="not", value=Logic(op="or", values=values)):
-            for value in values:
-                yield from conjuncts(Unary("not", value))
-        case Unary(op="not", value=Unary(op="not", value=value)):
-            yield from conjuncts(value)
-        case _:
-            yield e
 
 
 def existential(path: Path, loops: Mapping[str, Loop], needed: frozenset[str]) -> Iterator[Expr]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolchain.spec.errors import Span
 from toolchain.spec.evaluate import constant
-from toolchain.spec.expr import Expr
+from toolchain.spec.expr import Const, Expr
 from toolchain.spec.reasons import Why, refuse
 
 
@@ -292,6 +292,11 @@ class Kernel:
     def place(self, name: str) -> Place:
         """The place of this name."""
         return place_named(self.places, name)
+
+    @property
+    def shut(self) -> str:
+        """Why it takes no operation at all in this configuration of its machine; empty where it may take some."""
+        return next((require.message for require in self.requires if isinstance(require.that, Const) and not require.that.value), "")
 
     @property
     def handed(self) -> dict[str, str]:

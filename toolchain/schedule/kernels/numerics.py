@@ -8,7 +8,7 @@ from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel, Tensor, formulas
 from toolchain.schedule.sandbox.environment import template_names
 from toolchain.spec.errors import fail
-from toolchain.spec.expr import Const, Expr, Name, walk
+from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics, Range
 from toolchain.spec.model.types import F16
@@ -22,7 +22,7 @@ def check_numerics(machine: Machine, kernel: Kernel, kind: OperationKind) -> Non
     """Raises UserError E1009 for a part of the section `quantisation` that the kernel leaves out, and for activations that a tensor cannot hold.
     A kernel that takes no operation in this configuration of its machine is not looked at."""
     numerics = machine.quantisation
-    if numerics is None or any(isinstance(each.that, Const) and not each.that.value for each in kernel.requires):
+    if numerics is None or kernel.shut:
         return
     for tensor in kernel.tensors:
         if tensor.values is None:
