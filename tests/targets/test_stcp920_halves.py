@@ -110,6 +110,11 @@ def program_of(name: str, given: Mapping[str, int]) -> Program:
 
 def state_of(seed: int, specials: float) -> State:
     """Halves in l1, floats in sums: ordinary numbers of many sizes, and a share of special ones."""
+    return drawn(seed, specials).copy()
+
+
+@cache
+def drawn(seed: int, specials: float) -> State:
     state, rng = new_state(machine()), np.random.default_rng(seed)
     for name, kind in (("l1", np.float16), ("sums", np.float32), ("llb", np.float16)):
         words = state.memories[name].view(kind)

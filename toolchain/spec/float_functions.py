@@ -5,6 +5,7 @@ The math library gives a double. It is taken to be wrong by less than 2**-48 of 
 both ends of that interval round to the same value, so does the exact result. No value of these formats and functions fails that proof.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ Number = Real | None
 """None is NaN."""
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def decode(bits: int, kind: FloatType) -> Number:
     """The number that bits (as a signed or unsigned integer) stand for."""
     negative, code = bool(bits >> (kind.bits - 1) & 1), bits & kind.magnitude
@@ -64,17 +66,25 @@ def _magnitude(size: Fraction | None, kind: FloatType) -> int:
     if not size:
         return 0
     unit = max(_floor_log(size), 1 - kind.bias) - kind.fraction
-    count = round(size / power_of_two(unit))  # Python's round takes ties to even
+    count = _ratio_to_even(size.numerator << max(-unit, 0), size.denominator << max(unit, 0))
     code = ((unit + kind.fraction + kind.bias - 1) << kind.fraction) + count
     return code if code <= kind.greatest else beyond
 
 
+def _ratio_to_even(numerator: int, denominator: int) -> int:
+    """The nearest integer to a ratio, ties to even."""
+    whole, rest = divmod(numerator, denominator)
+    return whole + (2 * rest > denominator or (2 * rest == denominator and whole & 1))
+
+
 def _floor_log(size: Fraction) -> int:
     """The greatest n with 2**n <= size, for a size above zero."""
-    guess = size.numerator.bit_length() - size.denominator.bit_length()
-    return guess if power_of_two(guess) <= size else guess - 1
+    above, below = size.numerator, size.denominator
+    guess = above.bit_length() - below.bit_length()
+    return guess if below << max(guess, 0) <= above << max(-guess, 0) else guess - 1
 
 
+@functools.lru_cache(maxsize=4096)
 def power_of_two(exponent: int) -> Fraction:
     """2**exponent"""
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
