@@ -50,7 +50,7 @@ def test_vta_goldens() -> None:
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("flags", [(), ("-DTW_PLAIN",)], ids=["this CPU", "any CPU"])
+@pytest.mark.parametrize("flags", [(), ("-DTW_INTRINSICS",), ("-DTW_PLAIN",)], ids=["this CPU", "by intrinsics", "any CPU"])
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_random_programs(name: str, flags: tuple[str, ...]) -> None:
     machine = small(name)

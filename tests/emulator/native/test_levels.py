@@ -23,7 +23,7 @@ from toolchain.spec.model import ScalarType
 
 I8, I16 = ScalarType(True, 8), ScalarType(True, 16)
 SHAPES = [(16, 16, I8), (16, 4, I8), (12, 12, I8), (40, 8, I8), (5, 3, I8), (16, 16, I16)]
-VARIANTS = {"best": (), "no permutation": ("-U__AVX512VBMI__",), "plain": ("-DTW_PLAIN",)}
+VARIANTS = {"best": (), "no permutation": ("-U__AVX512VBMI__",), "intrinsics": ("-DTW_INTRINSICS",), "plain": ("-DTW_PLAIN",)}
 
 
 @pytest.mark.parametrize("flags", VARIANTS.values(), ids=VARIANTS.keys())

@@ -109,6 +109,10 @@ def _block(block: int) -> range:
     return range(block * BLOCK, (block + 1) * BLOCK)
 
 
+NO_CHUNK = 255
+"""Stands for a lane without a byte."""
+
+
 def _bytes(f: Factors) -> list[str]:
     """Quads of summed lanes side by side; a byte permutation for each 64 bytes where the CPU has one."""
     rows = [
@@ -120,16 +124,16 @@ def _bytes(f: Factors) -> list[str]:
     shuffles: list[str] = []
     for number, row in enumerate(rows):
         block, q = divmod(number, f.depth // 4)
-        shuffles.append(f"    {{ const __m512i at = _mm512_loadu_si512(low_{f.number} + {number * 64}); __m512i x = _mm512_setzero_si512();")
+        at, which = (f"tw_bytes_at({table}_{f.number} + {number * 64}, 64)" for table in ("low", "chunk"))
+        shuffles.append(f"    {{ const tw_bytes at = {at}, chunk = {which}; tw_bytes x = {{0}};")
         for chunk in sorted({at // 64 for at in row if at >= 0}):
-            mask = sum(1 << i for i, at in enumerate(row) if at >= 0 and at // 64 == chunk)
-            left = min(64, f.b_bytes - chunk * 64)
-            read = f"_mm512_maskz_loadu_epi8(UINT64_C({(1 << left) - 1:#x}), from + {chunk * 64})"
-            shuffles.append(f"      x = _mm512_or_si512(x, _mm512_maskz_permutexvar_epi8(UINT64_C({mask:#x}), at, {read}));")
-        shuffles.append(f"      _mm512_storeu_si512(to + {block} * step + {q * 64}, x); }}")
+            read = f"tw_bytes_at(from + {chunk * 64}, {min(64, f.b_bytes - chunk * 64)})"
+            shuffles.append(f"      x |= TW_PICK({read}, at) & (tw_bytes)(chunk == tw_all_bytes({chunk}));")
+        shuffles.append(f"      memcpy(to + {block} * step + {q * 64}, &x, 64); }}")
     return [
         "#ifdef __AVX512VBMI__",
         f"static const uint8_t low_{f.number}[] = {{ {', '.join(str(max(at, 0) % 64) for at in flat)} }};",
+        f"static const uint8_t chunk_{f.number}[] = {{ {', '.join(str(at // 64 if at >= 0 else NO_CHUNK) for at in flat)} }};",
         f"static void pack_{f.number}(int8_t *to, int64_t step, const uint8_t *from)",
         "{", *shuffles, "}",
         "#else",

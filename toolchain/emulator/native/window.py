@@ -229,7 +229,7 @@ class _Writer:
             "#if TW_VNNI",
             f"for (int tw_k = 0; tw_k < {f.blocks}; tw_k++) {{ tw_sums tw_x = {{0}};",
             f"for (int64_t tw_t = 0; tw_t < tw_steps; tw_t++) tw_x = tw_excess(tw_x, tw_to_b + tw_k * {step} + tw_t * {f.packed}, {f.depth // 4});",
-            f"tw_store(tw_fix + (tw_g * {f.blocks} + tw_k) * 16, _mm512_sub_epi32(_mm512_setzero_si512(), tw_x)); }}",
+            f"tw_store(tw_fix + (tw_g * {f.blocks} + tw_k) * 16, -tw_x); }}",
             "#endif",
         ]
         start = [*self._before(), *self._copy("tw_init + tw_g * " + str(self.function.replicas * f.blocks * BLOCK), out=False)] if self.early else []

@@ -3,31 +3,52 @@
 #define TW_INLINE static inline __attribute__((always_inline))
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512F__) && !defined(TW_PLAIN)
 #define TW_VNNI 1
+/* vpdpbusd and vpermb by the compiler's own names where they are known: reading <immintrin.h> takes longer than compiling a small machine. */
+#if defined(__has_builtin) && !defined(__clang__) && !defined(TW_INTRINSICS)
+#if __has_builtin(__builtin_ia32_vpdpbusd_v16si)
+#define TW_DOT __builtin_ia32_vpdpbusd_v16si
+#define TW_PICK __builtin_shuffle
+#endif
+#endif
+#ifndef TW_DOT
 #include <immintrin.h>
-typedef __m512i tw_sums;
-TW_INLINE tw_sums tw_load(const int32_t *from) { return _mm512_loadu_si512(from); }
-TW_INLINE void tw_store(int32_t *to, tw_sums x) { _mm512_storeu_si512(to, x); }
-TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return _mm512_add_epi32(a, b); }
+#define TW_DOT(sums, bytes, weights) ((tw_sums)_mm512_dpbusd_epi32((__m512i)(sums), (__m512i)(bytes), (__m512i)(weights)))
+#define TW_PICK(bytes, at) ((tw_bytes)_mm512_permutexvar_epi8((__m512i)(at), (__m512i)(bytes)))
+#endif
+typedef uint8_t tw_bytes __attribute__((vector_size(64)));
+TW_INLINE tw_bytes tw_bytes_at(const void *from, const int count)
+{
+    tw_bytes x = {0};
+    memcpy(&x, from, count);
+    return x;
+}
+TW_INLINE tw_bytes tw_all_bytes(uint8_t x) { return x - (tw_bytes){0}; }
+typedef int32_t tw_sums __attribute__((vector_size(64)));
+typedef int32_t tw_anywhere __attribute__((vector_size(64), aligned(1), may_alias));
+TW_INLINE tw_sums tw_load(const void *from) { return *(const tw_anywhere *)from; }
+TW_INLINE void tw_store(void *to, tw_sums x) { *(tw_anywhere *)to = x; }
+TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return a + b; }
+TW_INLINE tw_sums tw_all(int32_t x) { return x - (tw_sums){0}; }
 
 /* vpdpbusd multiplies unsigned by signed: a signed A is moved up by 128 (x ^ 0x80), which `tw_excess` takes back. */
 TW_INLINE void tw_step_bytes(tw_sums *acc, const int pixels, const int rows, const int columns, const uint8_t *const *a, const int64_t row_step,
                              const int8_t *const *w, const int quads, const int is_signed)
 {
-    const __m512i flip = _mm512_set1_epi32(is_signed ? (int)0x80808080u : 0);
+    const tw_sums flip = tw_all(is_signed ? (int)0x80808080u : 0);
     for (int q = 0; q < quads; q++) {
-        __m512i weights[4];
+        tw_sums weights[4];
         TW_UNROLL(4)
-        for (int k = 0; k < columns; k++) weights[k] = _mm512_loadu_si512(w[k] + q * 64);
+        for (int k = 0; k < columns; k++) weights[k] = tw_load(w[k] + q * 64);
         TW_UNROLL(16)
         for (int p = 0; p < pixels; p++) {
             TW_UNROLL(8)
             for (int r = 0; r < rows; r++) {
                 int32_t four;
                 memcpy(&four, a[p] + r * row_step + q * 4, 4);
-                __m512i x = _mm512_set1_epi32(four);
-                if (is_signed) x = _mm512_xor_si512(x, flip);
+                tw_sums x = tw_all(four);
+                if (is_signed) x ^= flip;
                 TW_UNROLL(4)
-                for (int k = 0; k < columns; k++) acc[(p * rows + r) * columns + k] = _mm512_dpbusd_epi32(acc[(p * rows + r) * columns + k], x, weights[k]);
+                for (int k = 0; k < columns; k++) acc[(p * rows + r) * columns + k] = TW_DOT(acc[(p * rows + r) * columns + k], x, weights[k]);
             }
         }
     }
@@ -35,11 +56,16 @@ TW_INLINE void tw_step_bytes(tw_sums *acc, const int pixels, const int rows, con
 /* What the shift by 128 has added to the sums of one packed element (16 columns), to be subtracted. */
 TW_INLINE tw_sums tw_excess(tw_sums before, const int8_t *w, const int quads)
 {
-    for (int q = 0; q < quads; q++) before = _mm512_dpbusd_epi32(before, _mm512_set1_epi32((int)0x80808080u), _mm512_loadu_si512(w + q * 64));
+    for (int q = 0; q < quads; q++) before = TW_DOT(before, tw_all((int)0x80808080u), tw_load(w + q * 64));
     return before;
 }
-TW_INLINE tw_sums tw_load_lanes(const uint8_t *from, const int lanes) { return _mm512_maskz_loadu_epi32((__mmask16)((1u << lanes) - 1), from); }
-TW_INLINE void tw_store_lanes(uint8_t *to, tw_sums x, const int lanes) { _mm512_mask_storeu_epi32(to, (__mmask16)((1u << lanes) - 1), x); }
+TW_INLINE tw_sums tw_load_lanes(const uint8_t *from, const int lanes)
+{
+    tw_sums x = {0};
+    memcpy(&x, from, lanes * 4);
+    return x;
+}
+TW_INLINE void tw_store_lanes(uint8_t *to, tw_sums x, const int lanes) { memcpy(to, &x, lanes * 4); }
 
 /* tile[p * pixel_step + k * column_step + r * row_gap] = init + the sum over T steps; table[t][p] is the byte of A. */
 TW_INLINE void tw_window_bytes(const int pixels, const int rows, const int columns, const int64_t row_step, const int pixel_step, const int column_step,
@@ -90,10 +116,6 @@ TW_INLINE void tw_accumulate_bytes(const int pixels, const int lanes, const int 
 }
 #else
 #define TW_VNNI 0
-typedef int32_t tw_sums __attribute__((vector_size(64), aligned(4)));
-TW_INLINE tw_sums tw_load(const int32_t *from) { tw_sums x; memcpy(&x, from, sizeof x); return x; }
-TW_INLINE void tw_store(int32_t *to, tw_sums x) { memcpy(to, &x, sizeof x); }
-TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return a + b; }
 #endif
 
 /* Any scalar types: A and the packed B ([c][16]) as they are stored, 32-bit sums modulo 2^32. Plain C, in vectors that the CPU has:
