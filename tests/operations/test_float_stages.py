@@ -1,7 +1,7 @@
 """Stages in a floating format against definitions in loops of single numbers; functions of halves against the tables of the engines."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.emulator.numpy_engine.floating import function_table
-from toolchain.operations.float_stages import FLOAT_FUNCTIONS, added_up, blocks_of, evaluate_halves
+from toolchain.operations.float_stages import AT_ONCE, FLOAT_FUNCTIONS, added_up, blocks_of, evaluate_halves
 from toolchain.operations.floating import computable
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
+from toolchain.operations.reads import Place
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Source, Span, UserError
 from toolchain.spec.expr import Expr, parse_expr
@@ -72,11 +73,21 @@ def test_choices_know_zeros_and_nan() -> None:
     assert value("min(x[n, c, h, w], height - height)", x).view(np.uint16).tolist() == [0x8000, 0, 0x7E00, 0xFC00]
 
 
-def test_a_sum_is_added_up_as_it_says() -> None:
+@pytest.mark.parametrize("elements", [1, AT_ONCE // 7, 2 * AT_ONCE])
+def test_a_sum_is_added_up_as_it_says(elements: int) -> None:
+    """However many terms are computed at once."""
     rng = np.random.default_rng(2)
     x = (rng.standard_normal(96) * 10.0 ** rng.integers(-3, 4, 96)).astype(F32)
     order = SumOrder((expr("c // 32"),), (expr("31 - c % 32"),))
-    found = added_up(lambda place: x[place["c"]], {"c": "channels"}, {"channels": 96}, order)
+    asked = list[int]()
+
+    def terms(places: Sequence[Place]) -> Array:
+        asked.append(len(places))
+        return x[[place["c"] for place in places]]
+
+    loops = {"i": range(elements)}
+    found = added_up(terms, {"c": "channels"}, {"channels": 96}, order, loops)
+    assert asked[0] == min(96, max(1, AT_ONCE // elements)) and sum(asked) == 96
     total = F32(0)
     for block in range(0, 96, 32):
         inner = x[block + 31]
@@ -84,7 +95,7 @@ def test_a_sum_is_added_up_as_it_says() -> None:
             inner = F32(inner + x[place])
         total = F32(total + inner)
     assert found.item() == total
-    assert found.item() != added_up(lambda place: x[place["c"]], {"c": "channels"}, {"channels": 96}, SumOrder()).item()
+    assert found.item() != added_up(terms, {"c": "channels"}, {"channels": 96}, SumOrder(), loops).item()
     assert [place["c"] for block in blocks_of({"c": "channels"}, {"channels": 3}, SumOrder()) for place in block] == [0, 1, 2]
 
 

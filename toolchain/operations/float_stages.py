@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from toolchain.operations.kind import OperationKind, Stage
-from toolchain.operations.reads import Read, in_parts, read_all
+from toolchain.operations.reads import Place, Read, in_parts, read_all
 from toolchain.operations.whole import erf, evaluate_in
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.evaluate import constant
@@ -24,8 +24,10 @@ from toolchain.spec.model.quantisation import SumOrder
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 PART = 1 << 20
 """Elements of a stage that are computed at once."""
-Place = Mapping[str, int]
-"""One value for each reduced index."""
+AT_ONCE = 1 << 18
+"""Elements of a sum's terms that are computed at once, unless one term has more."""
+Terms = Callable[[Sequence[Place]], Floats]
+"""float32 of the terms at these places: the first axis counts them, or has extent 1 where all are alike."""
 
 
 def one_nan(halves: Array) -> Array:
@@ -49,11 +51,20 @@ def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tup
     return tuple(constant(expr, {**numbers, **place}) for expr in exprs)
 
 
-def added_up(term: Callable[[Place], Floats], over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder) -> Floats:
+def in_turn(terms: Terms, places: Sequence[Place], loops: Mapping[str, range]) -> Iterator[Floats]:
+    """One term after the other. loops: over all elements of a term."""
+    count = max(1, AT_ONCE // max(1, math.prod(map(len, loops.values()))))
+    for at in range(0, len(places), count):
+        some = places[at : at + count]
+        yield from np.broadcast_to(found := terms(some), (len(some), *found.shape[1:]))
+
+
+def added_up(terms: Terms, over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder, loops: Mapping[str, range]) -> Floats:
     """The sum of the terms at all places, from zero, in its order; each sum is rounded to float32."""
-    whole = np.zeros(1, SINGLE)
-    for block in blocks_of(over, numbers, order):
-        whole = whole + reduce(np.add, map(term, block))
+    whole, blocks = np.zeros(1, SINGLE), list(blocks_of(over, numbers, order))
+    found = in_turn(terms, [place for block in blocks for place in block], loops)
+    for block in blocks:
+        whole = whole + reduce(np.add, itertools.islice(found, len(block)))
     return whole
 
 
@@ -74,17 +85,17 @@ def _is_small(loops: Mapping[str, range]) -> bool:
 def _part(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], loops: Mapping[str, range]) -> Floats:
     """float32, of the stage's axes."""
 
-    def term(place: Place) -> Floats:
-        return _value(read_all(known, {**numbers, **place}, loops, 0, unbounded=False), stage.of)
+    def terms(places: Sequence[Place]) -> Floats:
+        return _value(read_all(known, numbers, loops, 0, unbounded=False, terms=places), stage.of)
 
     match stage.reduction:
         case "":
-            found = term({})
+            found = _value(read_all(known, numbers, loops, 0, unbounded=False), stage.of)
         case "sum":
-            found = added_up(term, stage.over, numbers, stage.order)
+            found = added_up(terms, stage.over, numbers, stage.order, loops)
         case choice:
-            places = itertools.chain.from_iterable(blocks_of(stage.over, numbers, SumOrder()))
-            found = reduce(_larger if choice == "max" else _smaller, map(term, places))
+            places = [*itertools.chain.from_iterable(blocks_of(stage.over, numbers, SumOrder()))]
+            found = reduce(_larger if choice == "max" else _smaller, in_turn(terms, places, loops))
     return np.broadcast_to(found, [len(loop) for loop in loops.values()]).copy()
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.float_stages import HALF, SINGLE, Place, added_up, evaluate_halves, one_nan
+from toolchain.operations.float_stages import HALF, SINGLE, added_up, evaluate_halves, one_nan
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, bits_of, extents_of, numbers_of, of_bits
-from toolchain.operations.reads import Read, in_parts, read_all
+from toolchain.operations.reads import Place, Read, in_parts, read_all
 from toolchain.operations.reference import accumulate, visible
 from toolchain.spec.arrays import Array, Floats, Ints
 from toolchain.spec.evaluate import constant
@@ -133,17 +133,20 @@ def _total(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str,
     assert kind.meaning.of is not None
     shape = [len(loop) for loop in loops.values()]
     if not kind.meaning.reduction:
-        return np.broadcast_to(_term(kind, numbers, arrays, loops, {}), shape)
-    whole = added_up(lambda place: _term(kind, numbers, arrays, loops, place), kind.meaning.over, numbers, order)
+        return np.broadcast_to(_terms(kind, numbers, arrays, loops), shape)
+    whole = added_up(lambda places: _terms(kind, numbers, arrays, loops, places), kind.meaning.over, numbers, order, loops)
     if kind.meaning.reduction == "mean":
         whole = whole / np.float32(math.prod(numbers[extent] for extent in kind.meaning.over.values()))
     return np.broadcast_to(whole, shape)
 
 
-def _term(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], place: Place) -> Floats:
+def _terms(
+    kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], places: Sequence[Place] = ()
+) -> Floats:
+    """The terms at these places, by a first axis; without places the one term."""
     assert kind.meaning.of is not None
     given: Mapping[str, Any] = arrays
-    scope = read_all(given, {**numbers, **place}, loops, 0, bool(kind.meaning.outside))
+    scope = read_all(given, numbers, loops, 0, bool(kind.meaning.outside), places)
     return np.asarray(_value(scope, kind.meaning.of), SINGLE)
 
 

@@ -18,6 +18,10 @@ from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
 
+Place = Mapping[str, int]
+"""One value for each reduced index."""
+
+
 @dataclass(frozen=True)
 class Elements:
     """An operand's elements along every loop, of extent 1 along those that do not matter."""
@@ -83,11 +87,16 @@ def in_parts(
     return np.concatenate(parts, axes.index(longest))
 
 
-def read_all(arrays: Mapping[str, Ints], numbers: Mapping[str, int], loops: Mapping[str, range], outside: int, unbounded: bool) -> Read:
-    """Reads over loops, of which each is an axis."""
-    single = (1,) * max(len(loops), 1)
+def read_all(
+    arrays: Mapping[str, Ints], numbers: Mapping[str, int], loops: Mapping[str, range], outside: int, unbounded: bool, terms: Sequence[Place] = ()
+) -> Read:
+    """Reads over loops, of which each is an axis. terms: places of several terms, which are the first axis then."""
+    first = int(bool(terms))
+    single = (1,) * max(first + len(loops), 1)
     names: dict[str, Ints] = {"": np.zeros(single, np.int64)} | {name: np.full(single, value, np.int64) for name, value in numbers.items()}
-    for axis, (name, loop) in enumerate(loops.items()):
+    for name in terms[0] if terms else ():
+        names[name] = np.array([place[name] for place in terms], np.int64).reshape(-1, *single[1:])
+    for axis, (name, loop) in enumerate(loops.items(), first):
         names[name] = np.arange(loop.start, loop.stop, dtype=np.int64).reshape([-1 if k == axis else 1 for k in range(len(single))])
     return Read(arrays, names, outside, unbounded)
 
