@@ -87,7 +87,8 @@ def test_a_sum_is_added_up_as_it_says(elements: int) -> None:
 
     loops = {"i": range(elements)}
     found = added_up(terms, {"c": "channels"}, {"channels": 96}, order, loops)
-    assert asked[0] == min(96, max(1, AT_ONCE // elements)) and sum(asked) == 96
+    assert asked[0] == min(96, max(1, AT_ONCE // elements))
+    assert sum(asked) == 96
     total = F32(0)
     for block in range(0, 96, 32):
         inner = x[block + 31]
