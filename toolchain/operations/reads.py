@@ -17,7 +17,6 @@ from toolchain.spec.arrays import Array, Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
-
 Place = Mapping[str, int]
 """One value for each reduced index."""
 
