@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
+from toolchain.graph.calibration.table import Means, Samples, Seen, Table, calibrate, channel_means, sample_at
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
@@ -153,9 +153,9 @@ def _check_key(path: Path, imported: Path, stage: Path, context: Context, store:
     return digest_of_parts([texts, imported.read_bytes(), stage.read_bytes(), *array_parts(sample)])
 
 
-def _observe(model: ir.Model, context: Context, count: int) -> Table:
+def _observe(model: ir.Model, context: Context, count: int, names: frozenset[str]) -> Means:
     samples = {name: array[:count] for name, array in (context.samples or {}).items()}
-    return calibrate(model, samples, context.place)
+    return channel_means(model, samples, names, context.place)
 
 
 def stage_name(number: int, name: str) -> str:

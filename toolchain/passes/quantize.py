@@ -1,7 +1,7 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
-from toolchain.graph.calibration.table import Table
+from toolchain.graph.calibration.table import Means, Table
 from toolchain.graph.integers.calls import Reasons
-from toolchain.graph.integers.functions import FUSED, kind_of
+from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.rewrite import drop_unused_constants
@@ -23,7 +23,7 @@ from toolchain.passes.emit_integers import Emitter, drop_functions, float_consta
 from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
-from toolchain.passes.refine import Layer, Lesson, affordable, layer_of, refine
+from toolchain.passes.refine import Layer, Lesson, affordable, inner_name, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
@@ -183,17 +183,17 @@ class Quantize(Pass):
         if found.loss <= far or table is None:
             return False
         context.say("a draft of the weights")
-        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), table, 1)
+        means = {name: seen.means for name, seen in table.tensors.items()}
+        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), means, 1)
         refine(draft, found.floating, _layers(found.floating, context), numerics, lesson, context.say)
         return trials.measured(draft)[0] > far and leave_costly(model, self._costly(found, trials, numerics, context))
 
     def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, trials: Trials | None, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
         if context.samples and self._accurate(context, floating.table):
-            count, table = trials.learnt if trials else self.samples, floating.table
-            seen = table if table.samples <= count or context.observe is None else context.observe(count)
-            lesson = Lesson(context.samples, count, seen)
-            return refine(model, floating.model, _layers(floating.model, context), numerics, lesson, context.say)
+            count, layers = trials.learnt if trials else self.samples, _layers(floating.model, context)
+            lesson = Lesson(context.samples, count, _means(model, floating.table, layers, count, context))
+            return refine(model, floating.model, layers, numerics, lesson, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -212,6 +212,13 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
     asked = with_aligned_joins(trial, context.devices, context.kinds)
     placement = place_calls(list(asked.graph), context.devices, context.policy)
     return {node.name or "": reasons for node, reasons in placement.refused.items() if node.domain == context.domain}
+
+
+def _means(model: ir.Model, table: Table, layers: Collection[str], count: int, context: Context) -> Means:
+    """Of what layers make in the float network on the first samples. model: the quantised network. table: of all samples."""
+    if table.samples <= count or context.observe is None:
+        return {name: seen.means for name, seen in table.tensors.items()}
+    return context.observe(count, frozenset(inner_name(node) for node in model.graph if is_integer(node) and node.name in layers))
 
 
 def _layers(floating: ir.Model, context: Context) -> dict[str, Layer]:

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of
 from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Samples, Table
+from toolchain.graph.calibration.table import Means, Samples
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.quantisation.least_squares import SWEEPS, Gram, round_channels, round_rows
@@ -90,12 +90,12 @@ class Refined:
 
 @dataclass(frozen=True)
 class Lesson:
-    """samples: the first `count` of them are looked at. table: of the float network on these. sweeps: of the descent, at most; more take longer and
+    """samples: the first `count` of them are looked at. means: of the float network on these. sweeps: of the descent, at most; more take longer and
     gain less."""
 
     samples: Samples
     count: int
-    table: Table
+    means: Means
     sweeps: int = SWEEPS
 
 
@@ -121,7 +121,7 @@ def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], nu
         if is_integer(node) and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
             twin = _advance(floats, waiting, name)
-            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, lesson.table), numerics, lesson.sweeps)
+            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, lesson.means), numerics, lesson.sweeps)
             if found is not None:
                 _store(node, found.stored)
                 errors[name] = found.error
@@ -142,7 +142,7 @@ def affordable(model: ir.Model, count: int) -> int:
     return max(min(count, MAX_BYTES // max(1, *sizes)), 1)
 
 
-def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper, table: Table) -> Seen:
+def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper, means: Means) -> Seen:
     """node: the layer's integer call, before it is computed. twin: the same in the float network."""
     value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
@@ -154,10 +154,15 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     rows = _rows(layer.weights, len(moments.inputs))
     grams = tuple(Gram(each, rows.shape[1]) for each in moments.inputs)
     drift = drift_of(layer.call, given, reals, steps[0], layer.weights)
-    held = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
-    wanted = np.asarray(held.means) if held is not None and len(held.means) == len(layer.weights) else None
+    held = means.get(inner_name(node), ())
+    wanted = np.asarray(held) if len(held) == len(layer.weights) else None
     zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}
     return Seen(rows, moments.means, grams, drift, wanted, (steps[0], steps[1]), zeros)
+
+
+def inner_name(node: ir.Node) -> str:
+    """The tensor of the float network that an integer call makes before its activation."""
+    return node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, "")
 
 
 def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:

@@ -25,9 +25,16 @@ ONE = 127 * STEPS
 """The bin that begins at 1.0."""
 
 
+COUNTED = 1 << 15
+"""Values that are counted at once: whole numbers as wide as bincount wants them then stay in a processor's cache."""
+
+
 def count(values: Floats) -> Counts:
     """[BINS] how many |values| fall into each bin; bin 0 holds zero too."""
-    return np.bincount((values.ravel().view(np.uint32) & np.uint32(0x7FFFFFFF)) >> np.uint32(_SHIFT), minlength=BINS)[:BINS]
+    bits, found = values.reshape(-1).view(np.uint32), np.zeros(2 * BINS, np.int64)
+    for first in range(0, len(bits), COUNTED):
+        found += np.bincount(bits[first : first + COUNTED] >> np.uint32(_SHIFT), minlength=2 * BINS)
+    return found[:BINS] + found[BINS:]  # the sign is the top bit
 
 
 def centre(number: int) -> float:

@@ -4,7 +4,8 @@ Padding that only a maximum reads, and therefore drops, counts for nothing: no s
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
-from toolchain.spec.arrays import Array, Reals
+from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited, write_atomic
 
@@ -47,6 +48,8 @@ VERSION = 2
 MAX_BYTES = 64 << 20
 Samples = Mapping[str, Array]
 """By input: [count, *shape], each entry one whole input with its batch axis."""
+Means = Mapping[str, tuple[float, ...]]
+"""By tensor, the mean of each channel."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +78,13 @@ GATHERED = 1 << 16
 
 
 @dataclass
-class _Sums:
+class _Means:
     """waiting: arrays of equal shapes that are not counted yet."""
 
-    counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    maximum: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
     means: Reals | float = 0.0
-    waiting: list[np.typing.NDArray[np.float32]] = field(default_factory=list["np.typing.NDArray[np.float32]"])
+    waiting: list[Floats] = field(default_factory=list["Floats"])
 
-    def add(self, values: np.typing.NDArray[np.float32]) -> None:
+    def add(self, values: Floats) -> None:
         if self.waiting and self.waiting[0].shape != values.shape:
             self.count()
         if values.size:
@@ -97,14 +96,32 @@ class _Sums:
         """Counts the values that wait."""
         if not self.waiting:
             return
-        values = np.stack(self.waiting)
+        values = np.stack(self.waiting) if len(self.waiting) > 1 else self.waiting[0][None]
         self.waiting = []
-        self.counts = self.counts + count(values)
+        self.take(values)
+
+    def take(self, values: Floats) -> None:
+        """[count, *shape]."""
+        channel = 3 if values.ndim == 4 else 2
+        channels = values.shape[channel] if channel < values.ndim else 1
+        apart = values.reshape(len(values), math.prod(values.shape[1:channel]) if channel < values.ndim else 1, channels, -1)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
+            sums = np.einsum("nbca->nc", apart, dtype=np.float64)  # in half the time of a mean
+            self.means = self.means + sums.sum(0) / (apart.shape[1] * apart.shape[3])
+
+
+@dataclass
+class _Sums(_Means):
+    counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    maximum: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+
+    def take(self, values: Floats) -> None:
+        super().take(values)
+        self.counts += count(values)
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         self.maximum = max(self.maximum, -self.low, self.high)
-        axes = tuple(axis for axis in range(1, values.ndim) if axis != (3 if values.ndim == 4 else 2))
-        with np.errstate(invalid="ignore", over="ignore"):  # what is no number is told in the end
-            self.means = self.means + values.mean(axes, dtype=np.float64).sum(0)
 
 
 def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
@@ -130,6 +147,19 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
+def channel_means(model: ir.Model, samples: Samples, names: Collection[str], place: str = "") -> Means:
+    """The means of some tensors of a float network, as `calibrate` finds them; without those that are not finite. Raises UserError E0910."""
+    values = {value.name or "": value for node in model.graph for value in node.outputs if is_float(value) and value.name in names}
+    session, sums = open_model(model, list(values.values()), place, optimise=False), {name: _Means() for name in values}
+    number = sample_count(samples)
+    for index in range(number):
+        for name, array in run_session(session, sample_at(samples, index), list(values), place).items():
+            sums[name].add(np.ascontiguousarray(ranging(values[name], [array])[0], np.float32))
+    for each in sums.values():
+        each.count()
+    return {name: _rounded_means(each, number) for name, each in sums.items() if np.isfinite(each.means).all()}
+
+
 def seen_of(arrays: Sequence[Array]) -> Seen:
     """One tensor, an array a sample."""
     sums = _Sums()
@@ -150,7 +180,11 @@ def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None
 
 
 def _seen(sums: _Sums, number: int) -> Seen:
-    return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means)))
+    return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), _rounded_means(sums, number))
+
+
+def _rounded_means(sums: _Means, number: int) -> tuple[float, ...]:
+    return tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means))
 
 
 def check_samples(model: ir.Model, samples: Samples, place: str) -> int:
