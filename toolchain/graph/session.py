@@ -61,8 +61,8 @@ ALIGN = 64
 """Bytes; ONNX Runtime's own tensors start at a multiple of it."""
 THREADS = 2
 ONCE = 1
-"""Threads of a model that runs once, as a check of a build does. With two, a build of ResNet-50 takes a tenth more of the processor's time and is no
-sooner done (measured with two processors)."""
+"""Threads of a model that runs once or a few times, as in checks of a build and in its quantisation. With two, a build of ResNet-50 takes a tenth
+more of the processor's time, the runs of its quantisation a fifth more, and neither is sooner done (measured with two processors)."""
 WRONG = ("Pad_Fusion",)
 """Rewriting of ONNX Runtime that changes results: zeros around a picture become padding of a max pool, which counts for nothing there."""
 

@@ -17,7 +17,7 @@ from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.integers.calls import SCALE, boundary_call, is_candidate, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer, use_float_products
 from toolchain.graph.rewrite import add_constant, constant, fresh_name
-from toolchain.graph.session import run_session
+from toolchain.graph.session import ONCE, run_session
 from toolchain.graph.store import open_model
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
@@ -79,7 +79,7 @@ class Trials:
         return rounded(self.judge.loss(given, wanted, found), DIGITS), rounded(self.judge.noise(wanted, found), DIGITS)
 
     def _results(self, model: ir.Model, given: Results) -> Results:
-        session = open_model(use_float_products(model.clone()), place=self.place, optimise=False)
+        session = open_model(use_float_products(model.clone()), place=self.place, optimise=False, threads=ONCE)
         return [run_session(session, one, place=self.place) for one in given]
 
     def few(self, model: ir.Model, most: int, macs: int = MACS) -> Samples:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from toolchain.graph.integers.functions import use_float_products
 from toolchain.graph.pieces import reads_of
 from toolchain.graph.rewrite import captured
-from toolchain.graph.session import Session, run_session
+from toolchain.graph.session import ONCE, Session, run_session
 from toolchain.graph.store import open_model
 from toolchain.graph.work import bodies_of
 from toolchain.spec.arrays import Array
@@ -61,7 +61,7 @@ class Stepper:
         operands = [value for value in dict.fromkeys(reads) if value in self._values]
         last = dict.fromkeys(value for value, count in Counter(reads).items() if self._left[value] == count)
         results = [value for value in made if value not in last]
-        session = open_model(use_float_products(alone(self.model, nodes, operands, results)), place=self.place, optimise=False)
+        session = open_model(use_float_products(alone(self.model, nodes, operands, results)), place=self.place, optimise=False, threads=ONCE)
         names = {entry.name for entry in session.get_inputs()}
         arrays: list[list[Array]] = [[] for _ in results]
         for number in range(min((len(self._values[value]) for value in operands), default=1)):
@@ -152,7 +152,7 @@ def open_relay(model: ir.Model, cost: Callable[[ir.Node], int], place: str = "")
         needed.update(reads)
         if not results:
             continue
-        session = open_model(alone(model, nodes, reads, results), place=place, optimise=False)
+        session = open_model(alone(model, nodes, reads, results), place=place, optimise=False, threads=ONCE)
         opened.append(Stretch(session, tuple(entry.name for entry in session.get_inputs())))
     return Relay(tuple(reversed(opened)), tuple(value.name or "" for value in model.graph.outputs if not value.is_initializer()), place)
 

@@ -18,7 +18,7 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
-from toolchain.graph.session import run_session
+from toolchain.graph.session import ONCE, run_session
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
@@ -150,7 +150,7 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
 def channel_means(model: ir.Model, samples: Samples, names: Collection[str], place: str = "") -> Means:
     """The means of some tensors of a float network, as `calibrate` finds them; without those that are not finite. Raises UserError E0910."""
     values = {value.name or "": value for node in model.graph for value in node.outputs if is_float(value) and value.name in names}
-    session, sums = open_model(model, list(values.values()), place, optimise=False), {name: _Means() for name in values}
+    session, sums = open_model(model, list(values.values()), place, optimise=False, threads=ONCE), {name: _Means() for name in values}
     number = sample_count(samples)
     for index in range(number):
         for name, array in run_session(session, sample_at(samples, index), list(values), place).items():
