@@ -57,6 +57,22 @@ def test_weights_are_written_once(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "a.onnx").read_bytes() == (tmp_path / "out" / "b.onnx").read_bytes()
 
 
+def test_a_file_for_the_moment_goes_again_and_its_weights_with_it(tmp_path: Path) -> None:
+    """Weights that a stage left are pointed to; others are written without a hash of them, under a name that no stage has."""
+    store, model = Store(tmp_path / "out"), load_graph(save(conv_net(), tmp_path), {"batch": 1})
+    with store.borrowed(model) as path:
+        assert {file.suffix for file in store.folder.iterdir()} == {".onnx", ".bin"}
+        assert not list(store.folder.glob("weights-*"))
+        run_session(open_session(path), {"x": normal(1, 1, 3, 8, 8)})
+    assert not list(store.folder.iterdir())
+    store.save("a", model)
+    left = sorted(store.folder.iterdir())
+    with store.borrowed(model):
+        assert len(list(store.folder.iterdir())) == len(left) + 1
+    assert sorted(store.folder.iterdir()) == left
+    assert not {*store.digests.values()} - {hashlib.sha256(file.read_bytes()).hexdigest() for file in left}
+
+
 def external(folder: Path) -> Path:
     """The network with its weights in a file beside it."""
     proto = conv_net()
