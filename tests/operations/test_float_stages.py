@@ -86,7 +86,7 @@ def test_a_sum_is_added_up_as_it_says(elements: int) -> None:
         return x[[place["c"] for place in places]]
 
     loops = {"i": range(elements)}
-    found = added_up(terms, {"c": "channels"}, {"channels": 96}, order, loops)
+    found = added_up(terms, list(blocks_of({"c": "channels"}, {"channels": 96}, order)), loops)
     assert asked[0] == min(96, max(1, AT_ONCE // elements))
     assert sum(asked) == 96
     total = F32(0)
@@ -96,7 +96,7 @@ def test_a_sum_is_added_up_as_it_says(elements: int) -> None:
             inner = F32(inner + x[place])
         total = F32(total + inner)
     assert found.item() == total
-    assert found.item() != added_up(terms, {"c": "channels"}, {"channels": 96}, SumOrder(), loops).item()
+    assert found.item() != added_up(terms, list(blocks_of({"c": "channels"}, {"channels": 96}, SumOrder())), loops).item()
     assert [place["c"] for block in blocks_of({"c": "channels"}, {"channels": 3}, SumOrder()) for place in block] == [0, 1, 2]
 
 

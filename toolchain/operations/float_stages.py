@@ -22,9 +22,9 @@ from toolchain.spec.expr import Expr
 from toolchain.spec.model.quantisation import SumOrder
 
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
-PART = 1 << 20
-"""Elements of a stage that are computed at once."""
-AT_ONCE = 1 << 18
+PART = 1 << 17
+"""Elements of a result that are computed at once: few enough that several of a sum's terms are, too."""
+AT_ONCE = 1 << 20
 """Elements of a sum's terms that are computed at once, unless one term has more."""
 Terms = Callable[[Sequence[Place]], Floats]
 """float32 of the terms at these places: the first axis counts them, or has extent 1 where all are alike."""
@@ -59,9 +59,9 @@ def in_turn(terms: Terms, places: Sequence[Place], loops: Mapping[str, range]) -
         yield from np.broadcast_to(found := terms(some), (len(some), *found.shape[1:]))
 
 
-def added_up(terms: Terms, over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder, loops: Mapping[str, range]) -> Floats:
-    """The sum of the terms at all places, from zero, in its order; each sum is rounded to float32."""
-    whole, blocks = np.zeros(1, SINGLE), list(blocks_of(over, numbers, order))
+def added_up(terms: Terms, blocks: Sequence[Sequence[Place]], loops: Mapping[str, range]) -> Floats:
+    """The sum of the terms at the places of all blocks, from zero, in their order; each sum is rounded to float32."""
+    whole = np.zeros(1, SINGLE)
     found = in_turn(terms, [place for block in blocks for place in block], loops)
     for block in blocks:
         whole = whole + reduce(np.add, itertools.islice(found, len(block)))
@@ -74,16 +74,19 @@ def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Map
     with np.errstate(all="ignore"):
         for stage in kind.halves:
             loops = {index: range(numbers[kind.indices[index]]) for index in stage.axes}
-            known[stage.name] = in_parts(loops, stage.axes, _is_small, partial(_part, stage, numbers, known))
+            blocks = list(blocks_of(stage.over, numbers, stage.order)) if stage.reduction else []
+            known[stage.name] = in_parts(loops, stage.axes, is_small, partial(_part, stage, numbers, known, blocks))
         return _half(known[kind.result.name])
 
 
-def _is_small(loops: Mapping[str, range]) -> bool:
+def is_small(loops: Mapping[str, range]) -> bool:
     return math.prod(map(len, loops.values())) <= PART
 
 
-def _part(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], loops: Mapping[str, range]) -> Floats:
-    """float32, of the stage's axes."""
+def _part(
+    stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], blocks: Sequence[Sequence[Place]], loops: Mapping[str, range]
+) -> Floats:
+    """float32, of the stage's axes. blocks: the places of its sum, or choice."""
 
     def terms(places: Sequence[Place]) -> Floats:
         return _value(read_all(known, numbers, loops, 0, unbounded=False, terms=places), stage.of)
@@ -92,10 +95,9 @@ def _part(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], 
         case "":
             found = _value(read_all(known, numbers, loops, 0, unbounded=False), stage.of)
         case "sum":
-            found = added_up(terms, stage.over, numbers, stage.order, loops)
+            found = added_up(terms, blocks, loops)
         case choice:
-            places = [*itertools.chain.from_iterable(blocks_of(stage.over, numbers, SumOrder()))]
-            found = reduce(_larger if choice == "max" else _smaller, in_turn(terms, places, loops))
+            found = reduce(_larger if choice == "max" else _smaller, in_turn(terms, [*itertools.chain.from_iterable(blocks)], loops))
     return np.broadcast_to(found, [len(loop) for loop in loops.values()]).copy()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.float_stages import HALF, SINGLE, added_up, evaluate_halves, one_nan
+from toolchain.operations.float_stages import HALF, SINGLE, added_up, blocks_of, evaluate_halves, is_small, one_nan
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, bits_of, extents_of, numbers_of, of_bits
 from toolchain.operations.reads import Place, Read, in_parts, read_all
@@ -21,12 +21,9 @@ from toolchain.spec.arrays import Array, Floats, Ints
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Choose, Const, Expr, Index, Unary
 from toolchain.spec.model import quantisation
-from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.reasons import Why, refuse
 
 LEAST, MOST = -math.inf, math.inf
-PART = 1 << 22
-"""Elements of a result that are computed at once."""
 
 
 def integers_of(array: Array) -> Array:
@@ -111,13 +108,13 @@ def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str
         raise refuse("E0919", Why.NO_FLOATS(operation=kind.name), kind.span)
     single = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
     loops = {index: range(numbers[extent]) for index, extent in kind.result.axes.items()}
-    order = floats.order(kind.name)
+    blocks = list(blocks_of(kind.meaning.over, numbers, floats.order(kind.name))) if kind.meaning.reduction else []
 
     def part(cut: Mapping[str, range]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            return one_nan(bounds.of(_biased(kind, _total(kind, numbers, single, cut, order), single, cut)).astype(HALF))
+            return one_nan(bounds.of(_biased(kind, _total(kind, numbers, single, cut, blocks), single, cut)).astype(HALF))
 
-    return in_parts(loops, list(loops), lambda cut: math.prod(map(len, cut.values())) <= PART, part)
+    return in_parts(loops, list(loops), is_small, part)
 
 
 def _biased(kind: OperationKind, total: Floats, arrays: Mapping[str, Floats], loops: Mapping[str, range]) -> Floats:
@@ -128,13 +125,15 @@ def _biased(kind: OperationKind, total: Floats, arrays: Mapping[str, Floats], lo
     return total + cut.reshape([len(loops[index]) if index in axes else 1 for index in kind.result.axes])
 
 
-def _total(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], order: SumOrder) -> Floats:
-    """The sum in its order, or the one term; of a mean, divided by the number of its terms."""
+def _total(
+    kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Floats], loops: Mapping[str, range], blocks: Sequence[Sequence[Place]]
+) -> Floats:
+    """The sum of its blocks, or the one term; of a mean, divided by the number of its terms."""
     assert kind.meaning.of is not None
     shape = [len(loop) for loop in loops.values()]
     if not kind.meaning.reduction:
         return np.broadcast_to(_terms(kind, numbers, arrays, loops), shape)
-    whole = added_up(lambda places: _terms(kind, numbers, arrays, loops, places), kind.meaning.over, numbers, order, loops)
+    whole = added_up(lambda places: _terms(kind, numbers, arrays, loops, places), blocks, loops)
     if kind.meaning.reduction == "mean":
         whole = whole / np.float32(math.prod(numbers[extent] for extent in kind.meaning.over.values()))
     return np.broadcast_to(whole, shape)
