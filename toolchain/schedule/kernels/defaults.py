@@ -11,7 +11,7 @@ from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import addresses, expressions, partial
 from toolchain.operations.kind import Operand, OperationKind
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.schedule.kernels.kernel import Dimension, Issue, Items, Step, Tensor, Window, issues
+from toolchain.schedule.kernels.kernel import Dimension, Issue, Items, Step, Tensor, Window
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW, mentioned
 from toolchain.schedule.kernels.kernel_parts import STEPS
 from toolchain.schedule.kernels.looped_issue import ONE, ZERO, minus, plus, times
@@ -177,8 +177,16 @@ def _words(node: Node) -> Iterator[str]:
 
 
 def views_reached(machine: Machine, items: Items, assumed: Mapping[str, int] | None = None) -> tuple[str, ...]:
-    """Views of all memories that some instruction reads or writes, as far as its fields tell, each once. assumed: values of names in the fields."""
-    return tuple(dict.fromkeys(view for issue in issues(items) for view in _of_issue(machine, issue, assumed or {})))
+    """Views of all memories that some instruction reads or writes, as far as its fields and conditions tell, each once. assumed: values of names in
+    these."""
+    return tuple(dict.fromkeys(view for issue in _issued(items, assumed or {}) for view in _of_issue(machine, issue, assumed or {})))
+
+
+def _issued(items: Items, assumed: Mapping[str, int]) -> Iterator[Issue]:
+    """Instructions whose conditions may hold."""
+    for item in items:
+        if item.when is None or partial(item.when.expr, assumed) != 0:
+            yield from (item.body,) if isinstance(item.body, Issue) else _issued(item.body, assumed)
 
 
 def dram_views(machine: Machine, items: Items, assumed: Mapping[str, int] | None = None) -> tuple[str, ...]:
