@@ -7,7 +7,7 @@ from toolchain.spec.errors import Source
 
 KINDS = builtin_kinds()
 FORMS = {
-    "move": {"concat", "depth_to_space", "flatten", "pad", "pixel_shuffle", "shuffle", "slice", "space_to_depth", "transpose", "upsample"},
+    "move": {"concat", "copy", "depth_to_space", "flatten", "pad", "pixel_shuffle", "shuffle", "slice", "space_to_depth", "transpose", "upsample"},
     "select": {"append_rows", "max_pool", "maximum", "minimum", "reduce_max"},
     "average": {"average_pool", "reduce_mean"},
     "aligned": {"add", "subtract"},
@@ -42,7 +42,7 @@ def test_numbers_of_requantisation_follow_the_form() -> None:
 def test_the_result_may_stand_over_what_is_read_at_the_same_place_alone() -> None:
     assert {name: kind.in_place for name, kind in KINDS.items() if kind.in_place} == {
         **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), ("x", "z")),
-        **dict.fromkeys((*sorted(FORMS["table"]), "prelu", "multiply_channels"), ("x",)),
+        **dict.fromkeys((*sorted(FORMS["table"]), "prelu", "multiply_channels", "copy"), ("x",)),
     }
 
 

@@ -4,9 +4,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.compile_region import compile_schedule, search_schedule
-from toolchain.schedule.form.schedule import ChipBuffer, Schedule
+from toolchain.schedule.form.schedule import ChipBuffer, Schedule, ScheduledOperation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Options
+from toolchain.schedule.regions.fetches import Fetch, with_fetches
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.spec.errors import UserError
@@ -85,6 +86,9 @@ def _operation_form(bound: Bound) -> Hashable:
 
 def renamed(schedule: Schedule, region: Region, other: Region) -> Schedule:
     """A schedule of the region as one of another region of the same form."""
+    named = dict(zip(region.tensors, other.tensors, strict=True))
+    fetches = [Fetch(named[each.tensor], each.kernel) for each in schedule.fetches]
+    region, other = with_fetches(region, schedule.fetches), with_fetches(other, fetches)
     tensors = dict(zip(region.tensors, other.tensors, strict=True))
 
     def buffer(own: ChipBuffer) -> ChipBuffer:
@@ -93,9 +97,14 @@ def renamed(schedule: Schedule, region: Region, other: Region) -> Schedule:
     groups = tuple(
         replace(
             group,
-            operations=tuple(replace(each, name=other.operations[each.operation].operation.name) for each in group.operations),
+            operations=tuple(_renamed(each, other) for each in group.operations),
             loads=tuple(replace(load, buffer=buffer(load.buffer)) for load in group.loads),
         )
         for group in schedule.groups
     )
     return replace(schedule, region=other.name, buffers=tuple(map(buffer, schedule.buffers)), groups=groups)
+
+
+def _renamed(operation: ScheduledOperation, other: Region) -> ScheduledOperation:
+    bound = other.operations[operation.operation]
+    return replace(operation, name=bound.operation.name, fetches=bound.tensors["x"] if operation.fetches else "")

@@ -8,6 +8,7 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
+from toolchain.schedule.fetching import WORTH, cheapest_fetches, possible_fetches
 from toolchain.schedule.form.plan import Plan, make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
@@ -17,6 +18,7 @@ from toolchain.schedule.multicast import can_multicast, teams
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
+from toolchain.schedule.regions.fetches import COPY, fetches_of, with_fetches
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.contest import hold
@@ -52,8 +54,9 @@ def _finished(
     checked = (check_program if options.check else prepare_program)(found.program, state)
     timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
     origins = found.origins.renumbered(plan.order)
+    own = with_fetches(region, schedule.fetches)
     return CompiledRegion(
-        region, schedule, found.program, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
+        own, schedule, found.program, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
     )  # fmt: skip
 
 
@@ -67,8 +70,29 @@ def find_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Regio
 def search_schedule(
     machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options | None = None
 ) -> tuple[Schedule, tuple[Tried, ...]]:
-    """The schedule of `find_schedule`, and the drafts that were timed for it."""
+    """The schedule of `find_schedule`, and the drafts that were timed for it. Inputs are fetched where the estimate is lower so, and where programs
+    are timed, if their program is quicker too."""
     options = options or Options()
+    fetching = with_fetches(region, fetches_of(estimated_plan(machine, kernels, region, options).region)) if _fetches(kernels) else region
+    if fetching is region:
+        return _searched(machine, kernels, region, options)
+    found = _searched(machine, kernels, fetching, options)
+    if not options.effort:
+        return found
+
+    def cycles(searched: tuple[Schedule, tuple[Tried, ...]]) -> float:
+        return compile_schedule(machine, kernels, region, searched[0], replace(options, check=False)).cycles
+
+    return min(_searched(machine, kernels, region, options), found, key=cycles)
+
+
+def _fetches(kernels: Mapping[str, Kernel]) -> bool:
+    """Whether some kernel could fetch an input."""
+    return any(kernel.computes == COPY for kernel in kernels.values())
+
+
+def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
+    """The schedule of a region with its fetches, as they are."""
     copies = Copies(options.copies, options.streams)
     if copies.times == 1:
         return _found_schedule(machine, kernels, region, options)
@@ -76,7 +100,7 @@ def search_schedule(
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
     if not options.effort and can_multicast(machine, kernels):
-        return replace(make_schedule(machine, turned(estimated_plan(machine, kernels, region, options))), multicast=True, copies=copies), ()
+        return replace(make_schedule(machine, turned(_estimated(machine, kernels, region, options))), multicast=True, copies=copies), ()
     schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
     if not can_multicast(machine, kernels):
         return replace(schedule, copies=copies), tried
@@ -92,9 +116,9 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     groups = teams(machine, copies)
     team = Copies(len(groups[0]), copies.streams)
     own = part_of_ports(machine, len(groups), team.times * team.streams)
-    others = [make_schedule(machine, turned(estimated_plan(machine, kernels, region, options)))]
+    others = [make_schedule(machine, turned(_estimated(machine, kernels, region, options)))]
     if _shares_groups(others[0]):
-        others.append(make_schedule(machine, turned(estimated_plan(machine, kernels, region, replace(options, grouped=False)))))
+        others.append(make_schedule(machine, turned(_estimated(machine, kernels, region, replace(options, grouped=False)))))
     tried = [found, *(replace(each, multicast=True) for each in (found, *others))]
 
     def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
@@ -144,7 +168,15 @@ def _one_stream(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
 
 def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Plan:
     """Plan one of the options' copies by estimates alone, with all operations on all of its streams; it counts on loads for several copies at once
-    where the machine has them. Raises UserError E1003, E1004, E1007, E1008."""
+    where the machine has them. Its region fetches the inputs for which that is worth it; with an effort, as a proposal that is timed.
+
+    Raises UserError E1003, E1004, E1007, E1008."""
+    possible = possible_fetches(machine, kernels, region) if options.resident else ()
+    return cheapest_fetches(region, possible, lambda own: _estimated(machine, kernels, own, options), 1.0 if options.effort else WORTH)
+
+
+def _estimated(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Plan:
+    """The plan of `estimated_plan` of a region with its fetches, as they are."""
     copies = Copies(options.copies, options.streams)
     together = len(teams(machine, copies)[0]) if can_multicast(machine, kernels) else None
     own = machine if copies.times == 1 else part_of_ports(machine, *copies, together)

@@ -21,7 +21,8 @@ from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.fetches import is_fetch
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
@@ -126,11 +127,17 @@ def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
 
 def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
     """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
-    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams))
-    cycles = [0.0] * len(region.operations)
-    for index, tiling in zip(plan.order, plan.tilings, strict=True):
-        cycles[index] = runs_of_batch(machine, copies, batch) * tiling.estimate
+    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams, effort=0))
+    cycles, runs = [0.0] * len(region.operations), runs_of_batch(machine, copies, batch)
+    fetches = sum(map(is_fetch, plan.region.operations))
+    for index, bound, tiling in zip(plan.order, plan.region.operations, plan.tilings, strict=True):
+        cycles[_first_reader(region, bound) if is_fetch(bound) else index - fetches] += runs * tiling.estimate
     return cycles
+
+
+def _first_reader(region: Region, fetch: Bound) -> int:
+    """The operation that pays for a fetch."""
+    return next(index for index, bound in enumerate(region.operations) if fetch.tensors["x"] in bound.tensors.values())
 
 
 def runs_of_batch(machine: Machine, copies: Copies, batch: int) -> int:

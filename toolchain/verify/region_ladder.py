@@ -15,6 +15,7 @@ from toolchain.graph.calibration.table import sample_at
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.operations.operation import to_picture
+from toolchain.schedule.regions.fetches import copied_values
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
@@ -103,7 +104,8 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The tensors that each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
-    split = {name: _pictures(expected[name], shape).reshape(-1, *shape) for name, shape in region.tensors.items() if name in expected}
+    known = copied_values(region, expected)
+    split = {name: _pictures(known[name], shape).reshape(-1, *shape) for name, shape in region.tensors.items() if name in known}
     (count,) = {len(array) for array in split.values()}
     return [sample_at(split, number) for number in range(count)]
 

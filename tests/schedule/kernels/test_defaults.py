@@ -220,4 +220,5 @@ def test_a_tensor_may_stand_on_chip_where_its_instructions_say_so() -> None:
     kernels = load_kernels(load_machine("stcp920"))
     assert {tensor.name: tensor.shared for tensor in kernels["add"].tensors} == {"x": "llb", "z": "llb", "y": "llb"}
     assert {tensor.name: tensor.shared for tensor in kernels["conv2d"].tensors} == {"x": "llb", "w": "", "p": "", "y": "llb"}
+    assert {tensor.name: (tensor.view, tensor.shared) for tensor in kernels["fetch"].tensors} == {"x": ("ddr", ""), "y": ("ddr", "llb")}  # by `when`
     assert not any(tensor.shared for tensor in load_kernels(load_machine("vta"))["add"].tensors)

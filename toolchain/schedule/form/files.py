@@ -2,7 +2,8 @@
 folder with one file for each."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ import yaml
 from toolchain.schedule.form.schedule import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.options import ONE, Copies
+from toolchain.schedule.regions.fetches import fetched_name
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import PACKAGE, read_limited
 from toolchain.spec.schema import validate
@@ -33,7 +35,7 @@ def read_schedule(source: Source) -> Schedule:
     version = head.value["version"]
     if version.value != VERSION:
         raise fail("E1401", f"the schedule's version is {version.value}, this program reads {VERSION}", version.span, "build the model again")
-    groups = tuple(map(_group, root.entries("groups")))
+    groups = tuple(map(_group, root.entries("groups"), repeat(_fetch_numbers(root))))
     buffers = tuple(map(_buffer, root.entries("buffers")))
     region, machine, config, fingerprint = (head.text(key) for key in ("region", "machine", "config", "fingerprint"))
     barriers, multicast = ((node := head.get(key)) is not None and bool(node.value) for key in ("barriers", "multicast"))
@@ -42,9 +44,15 @@ def read_schedule(source: Source) -> Schedule:
     return Schedule(region, machine, config, fingerprint, buffers, groups, root, barriers, multicast, own)
 
 
-def _group(node: Node) -> Group:
+def _fetch_numbers(root: Node) -> dict[str, int]:
+    """The inputs that are fetched, and the indices of the operations that do it: before all others, in the order of the file."""
+    names = (operation.text("fetches") for group in root.entries("groups") for operation in group.entries("operations"))
+    return {name: number for number, name in enumerate(dict.fromkeys(filter(None, names)))}
+
+
+def _group(node: Node, fetches: Mapping[str, int]) -> Group:
     ahead = node.get("ahead")
-    operations = tuple(map(_operation, node.entries("operations")))
+    operations = tuple(map(_operation, node.entries("operations"), repeat(fetches)))
     loads, streams = tuple(map(_load, node.entries("loads"))), tuple(Share(*_numbers(entry)) for entry in node.entries("streams"))
     return Group(operations, int(ahead.value) if ahead else 0, loads, node.text("loop") == "tiles", streams)
 
@@ -65,14 +73,16 @@ def _buffer(node: Node) -> ChipBuffer:
     )
 
 
-def _operation(node: Node) -> ScheduledOperation:
+def _operation(node: Node, fetches: Mapping[str, int]) -> ScheduledOperation:
+    fetched = node.text("fetches")
     return ScheduledOperation(
-        node.number("operation"),
-        node.text("name"),
+        fetches[fetched] if fetched else node.number("operation") + len(fetches),
+        fetched_name(fetched) if fetched else node.text("name"),
         node.text("kernel"),
         tuple(Cut(dimension, int(size.value)) for dimension, size in node.members("tile")),
         {place: _slots(value) for place, value in node.members("slots")},
         {memory: tuple(map(_stretch, stretches.children())) for memory, stretches in node.members("within")},
+        fetched,
     )
 
 
@@ -104,7 +114,7 @@ def _lines(schedule: Schedule) -> Iterator[str]:
         head += ["loads:", *(f"  - {_flow(_on_chip(load.buffer) | {'rows': load.rows})}" for load in group.loads)] if group.loads else []
         yield from (f"  {' ' if number else '-'} {line}" for number, line in enumerate([*head, "operations:"]))
         for operation in group.operations:
-            yield from _operation_lines(operation)
+            yield from _operation_lines(operation, len(schedule.fetches))
 
 
 def _buffer_lines(buffer: ChipBuffer) -> str:
@@ -117,9 +127,11 @@ def _on_chip(buffer: ChipBuffer) -> dict[str, object]:
     return {"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring}
 
 
-def _operation_lines(operation: ScheduledOperation) -> Iterator[str]:
-    parts: dict[str, object] = {"operation": operation.operation, "name": operation.name, "kernel": operation.kernel}
-    parts["tile"] = dict(operation.tile)
+def _operation_lines(operation: ScheduledOperation, fetches: int) -> Iterator[str]:
+    """fetches: how many operations of the schedule copy inputs; the file counts the others without them."""
+    own: dict[str, object] = {"operation": operation.operation - fetches, "name": operation.name}
+    parts: dict[str, object] = {"fetches": operation.fetches} if operation.fetches else own
+    parts |= {"kernel": operation.kernel, "tile": dict(operation.tile)}
     if operation.slots:
         parts["slots"] = {place: _slots_text(slots) for place, slots in operation.slots.items()}
     if operation.within:

@@ -11,6 +11,7 @@ from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
+from toolchain.schedule.regions.fetches import is_fetch
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.slots import find_rings
@@ -56,6 +57,12 @@ class Plan:
         for number, members in itertools.groupby(range(len(self.problems)), key=self.residents.groups.__getitem__):
             first, *more = members
             yield range(first, first + 1 + len(more)), self.groups.get(number)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The index of each operation where fetches are counted in the order in which they run."""
+        counter = itertools.count()
+        return [next(counter) if is_fetch(bound) else index for bound, index in zip(self.region.operations, self.order, strict=True)]
 
     @property
     def peak(self) -> dict[str, int]:
@@ -108,7 +115,9 @@ def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperat
     slots = _slots(problem, tiling, rings)
     counted = {problem.memories[name] for name, found in slots.items() if isinstance(found, int)}
     within = {memory: pools for memory, pools in problem.pools.items() if memory in counted and pools != left[memory]}
-    return ScheduledOperation(plan.order[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), slots, within)
+    bound = plan.region.operations[index]
+    fetched = bound.tensors["x"] if is_fetch(bound) else ""
+    return ScheduledOperation(plan.numbers[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), slots, within, fetched)
 
 
 def _tile(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:

@@ -16,6 +16,7 @@ from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
 from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
+from toolchain.schedule.regions.fetches import fetchable, is_fetch, with_fetches, without_fetches
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling
@@ -40,10 +41,12 @@ def check_head(machine: Machine, region: Region, schedule: Schedule) -> None:
 
 
 def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[int, ...]]:
-    """The region in the schedule's order, and the index that each operation had.
+    """The region in the schedule's order, with the schedule's fetches, and the index that each operation had.
 
-    Raises UserError E1402 for operations that are not the region's, missing or there twice, E1403 for one that reads a tensor made later.
+    Raises UserError E1402 for operations that are not the region's, missing or there twice, and for fetches of no input, E1403 for one that reads a
+    tensor made later.
     """
+    region = fetching_region(region, schedule)
     faults = list(_faults(region, schedule))
     if faults:
         raise UserError(*faults)
@@ -55,20 +58,36 @@ def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[in
     return ordered, order
 
 
+def fetching_region(region: Region, schedule: Schedule) -> Region:
+    """The region with the schedule's fetches. Raises UserError E1402 for one of a tensor that is no input, or none that stands alone."""
+    able = fetchable(without_fetches(region))
+    faults = [
+        schedule.fault("E1402", f"'{operation.fetches}' is no input that could be fetched", (*path, "fetches"), nearest(operation.fetches, able))
+        for path, operation in schedule.entries()
+        if operation.fetches and operation.fetches not in able
+    ]
+    if faults:
+        raise UserError(*faults)
+    return with_fetches(region, schedule.fetches)
+
+
 def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:
-    count, seen = len(region.operations), set[int]()
+    """Indices are those of the file, which counts no fetches."""
+    seen, fetches = set[int](), len(schedule.fetches)
+    count = len(region.operations) - fetches
     for path, operation in schedule.entries():
-        index = operation.operation
-        if index >= count:
-            yield schedule.fault("E1402", f"there is no operation {index}: the region has {count}, from 0 on", (*path, "operation"))
+        index, own = operation.operation, operation.operation - fetches
+        if own >= count:
+            yield schedule.fault("E1402", f"there is no operation {own}: the region has {count}, from 0 on", (*path, "operation"))
         elif index in seen:
-            yield schedule.fault("E1402", f"operation {index} is there twice", (*path, "operation"))
+            text = f"'{operation.fetches}' is fetched twice" if operation.fetches else f"operation {own} is there twice"
+            yield schedule.fault("E1402", text, (*path, "fetches" if operation.fetches else "operation"))
         elif operation.name != region.operations[index].operation.name:
             name = region.operations[index].operation.name
-            yield schedule.fault("E1402", f"operation {index} is '{name}', not '{operation.name}'", (*path, "name"), "the index says which one it is")
+            yield schedule.fault("E1402", f"operation {own} is '{name}', not '{operation.name}'", (*path, "name"), "the index says which one it is")
         seen.add(index)
-    for index in sorted(set(range(count)) - seen):
-        yield schedule.fault("E1402", f"operation {index}, '{region.operations[index].operation.name}', is missing", ("groups",))
+    for index in sorted(set(range(fetches, fetches + count)) - seen):
+        yield schedule.fault("E1402", f"operation {index - fetches}, '{region.operations[index].operation.name}', is missing", ("groups",))
 
 
 def _early(ordered: Region, schedule: Schedule) -> Iterator[Diagnostic]:
@@ -106,6 +125,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)
     storage = _storage(machine, ordered, problems, schedule)
     shared = read_shared(machine, schedule, storage, shareable(machine, storage, copies))
+    _check_fetches(ordered, schedule, shared)
     rings = {buffer.tensor for buffer in schedule.buffers if buffer.pitch}
     loads = read_loads(schedule, ordered, problems, storage)
     loaded = {loadable.candidate.name: loadable.candidate for found in loads.values() for loadable in found}
@@ -125,6 +145,14 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     plan = replace(plan, groups={**read_groups(schedule, plan, storage, loads), **fused}, shares=read_shares(machine, schedule, plan), shared=shared)
     inside = instances(schedule, {name: _streams(machine, plan, schedule, name) for name in shared})
     return replace(plan, dram=moved(machine, plan.dram, shared, inside), copies=copies)
+
+
+def _check_fetches(ordered: Region, schedule: Schedule, shared: Collection[str]) -> None:
+    """Raises UserError E1404 for an input that is fetched to DRAM, where it is already."""
+    for (path, _), bound in zip(schedule.entries(), ordered.operations, strict=True):
+        if is_fetch(bound) and bound.tensors["y"] not in shared:
+            text, hint = f"'{bound.tensors['x']}' is fetched, and no buffer holds it", f"an entry of buffers for '{bound.tensors['y']}'"
+            raise schedule.error("E1404", text, (*path, "fetches"), hint)
 
 
 def _streams(machine: Machine, plan: Plan, schedule: Schedule, name: str) -> set[int]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.options import ONE, Copies
+from toolchain.schedule.regions.fetches import Fetch
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.yaml_nodes import Node, Path
 
@@ -58,6 +59,7 @@ class ScheduledOperation:
     """operation: index in the region. name: its name, for the reader. tile: of every dimension, the outermost loop first.
 
     slots: by place; a place that is left out gets two slots where they fit, else one. within: by memory, the stretches that its slots keep to.
+    fetches: the input that it copies to a memory on chip; empty for an operation of the region as it was given. Fetches have the first indices.
     """
 
     operation: int
@@ -66,6 +68,7 @@ class ScheduledOperation:
     tile: tuple[Cut, ...]
     slots: Mapping[str, Slots]
     within: Mapping[str, tuple[Pool, ...]]
+    fetches: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,12 @@ class Schedule:
     def numbers(self) -> tuple[int, ...]:
         """The number of each operation's group, in the order in which operations stand here."""
         return tuple(number for number, group in enumerate(self.groups) for _ in group.operations)
+
+    @property
+    def fetches(self) -> tuple[Fetch, ...]:
+        """The inputs that are fetched, in the order of their indices."""
+        found = {operation.operation: Fetch(operation.fetches, operation.kernel) for _, operation in self.entries() if operation.fetches}
+        return tuple(found[index] for index in sorted(found))
 
     def entries(self) -> Iterator[tuple[Path, ScheduledOperation]]:
         """Every operation in the order in which it runs, and where the file has it."""
