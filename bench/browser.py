@@ -89,7 +89,8 @@ class Tab:
         return [str(event["params"]) for event in self.events if _complains(event)]
 
     def _until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        ends = time.monotonic() + SECONDS
+        ends, ready = time.monotonic() + SECONDS, select.poll()  # which takes numbers of files that `select` does not
+        ready.register(self.reading, select.POLLIN)
         while True:
             while b"\0" in self._held:
                 text, _, self._held = self._held.partition(b"\0")
@@ -97,7 +98,7 @@ class Tab:
                 self.events.append(told)
                 if wanted(told):
                     return told
-            if not select.select([self.reading], [], [], max(ends - time.monotonic(), 0))[0]:
+            if not ready.poll(1000 * max(ends - time.monotonic(), 0)):
                 raise BrowserError("the browser does not answer")
             data = os.read(self.reading, 1 << 20)
             if not data:

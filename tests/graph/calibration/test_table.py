@@ -81,6 +81,7 @@ def test_means_alone_are_those_of_a_whole_table(tmp_path: Path) -> None:
     wanted = calibrate(graph, samples)
     assert "s" in wanted.unusable
     assert channel_means(graph, samples, {"r", "s", "m"}) == {name: wanted.tensors[name].means for name in ("r", "m")}
+    assert channel_means(graph, samples, ()) == {}
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4, 5), 1), ((2, 3, 4), 2), ((2, 3), 1), ((3,), None), ((2, 3, 4, 5, 6), 1)])

@@ -150,6 +150,8 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
 def channel_means(model: ir.Model, samples: Samples, names: Collection[str], place: str = "") -> Means:
     """The means of some tensors of a float network, as `calibrate` finds them; without those that are not finite. Raises UserError E0910."""
     values = {value.name or "": value for node in model.graph for value in node.outputs if is_float(value) and value.name in names}
+    if not values:
+        return {}
     session, sums = open_model(model, list(values.values()), place, optimise=False, threads=ONCE), {name: _Means() for name in values}
     number = sample_count(samples)
     for index in range(number):
