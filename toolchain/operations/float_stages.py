@@ -6,7 +6,6 @@ float16, so rounding float64's number gives the nearest half; the tests hold the
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
@@ -14,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from toolchain.operations.kind import OperationKind, Stage
-from toolchain.operations.reads import Place, Read, in_parts, read_all
+from toolchain.operations.reads import Place, Read, elements_of, in_parts, read_all
 from toolchain.operations.whole import erf, evaluate_in
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.evaluate import constant
@@ -53,7 +52,7 @@ def _key(exprs: Sequence[Expr], numbers: Mapping[str, int], place: Place) -> tup
 
 def in_turn(terms: Terms, places: Sequence[Place], loops: Mapping[str, range]) -> Iterator[Floats]:
     """One term after the other. loops: over all elements of a term."""
-    count = max(1, AT_ONCE // max(1, math.prod(map(len, loops.values()))))
+    count = max(1, AT_ONCE // max(1, elements_of(loops)))
     for at in range(0, len(places), count):
         some = places[at : at + count]
         yield from np.broadcast_to(found := terms(some), (len(some), *found.shape[1:]))
@@ -80,7 +79,8 @@ def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Map
 
 
 def is_small(loops: Mapping[str, range]) -> bool:
-    return math.prod(map(len, loops.values())) <= PART
+    """Whether a part of a result over these loops is computed at once."""
+    return elements_of(loops) <= PART
 
 
 def _part(

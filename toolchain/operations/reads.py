@@ -5,6 +5,7 @@ that it needs, which stride, kernel, dilation, padding and halo follow from.
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -72,6 +73,11 @@ class Read:
             return None
 
         return rewrite(expr, change), found
+
+
+def elements_of(loops: Mapping[str, range]) -> int:
+    """How many elements something has that every loop is an axis of."""
+    return math.prod(map(len, loops.values()))
 
 
 def in_parts(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.operations.kind import Arithmetic, OperationKind, Stage
-from toolchain.operations.reads import in_parts, read_all
+from toolchain.operations.reads import elements_of, in_parts, read_all
 from toolchain.spec.arrays import Array, Floats, Ints, Reals, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
@@ -37,7 +37,7 @@ def run_stages(kind: OperationKind, stages: Sequence[Stage], numbers: Mapping[st
 
 
 def _is_small(loops: Mapping[str, range]) -> bool:
-    return math.prod(map(len, loops.values())) <= MOST
+    return elements_of(loops) <= MOST
 
 
 def _whole(stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], evaluate: Evaluate, loops: Mapping[str, range]) -> Array:

@@ -183,8 +183,7 @@ class Quantize(Pass):
         if found.loss <= far or table is None:
             return False
         context.say("a draft of the weights")
-        means = {name: seen.means for name, seen in table.tensors.items()}
-        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), means, 1)
+        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), table.means, 1)
         refine(draft, found.floating, _layers(found.floating, context), numerics, lesson, context.say)
         return trials.measured(draft)[0] > far and leave_costly(model, self._costly(found, trials, numerics, context))
 
@@ -200,7 +199,7 @@ class Quantize(Pass):
         calls = fused_calls(model, context.kinds)
         weights = {call.name: weight_scale(float_constant(model, weights_of(call)), numerics) for call in calls if call.operation.weights}
         scales = choose_scales(calls, weights, numerics, table, choice, context.place, context.states)
-        means = {name: seen.means for name, seen in table.tensors.items()} if self.correct else {}
+        means = table.means if self.correct else {}
         zeros = choose_zeros(calls, numerics, table, context.states)
         Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
@@ -215,9 +214,9 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
 
 
 def _means(model: ir.Model, table: Table, layers: Collection[str], count: int, context: Context) -> Means:
-    """Of what layers make in the float network on the first samples. model: the quantised network. table: of all samples."""
+    """The channel means of the layers' results in the float network on the first samples. model: the quantised one. table: of all samples."""
     if table.samples <= count or context.observe is None:
-        return {name: seen.means for name, seen in table.tensors.items()}
+        return table.means
     return context.observe(count, frozenset(inner_name(node) for node in model.graph if is_integer(node) and node.name in layers))
 
 

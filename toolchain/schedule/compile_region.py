@@ -18,7 +18,7 @@ from toolchain.schedule.multicast import can_multicast, teams
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
-from toolchain.schedule.regions.fetches import COPY, fetches_of, with_fetches
+from toolchain.schedule.regions.fetches import Fetch, fetches_of, with_fetches
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.contest import hold
@@ -73,7 +73,8 @@ def search_schedule(
     """The schedule of `find_schedule`, and the drafts that were timed for it. Inputs are fetched where the estimate is lower so, and where programs
     are timed, if their program is quicker too."""
     options = options or Options()
-    fetching = with_fetches(region, fetches_of(estimated_plan(machine, kernels, region, options).region)) if _fetches(kernels) else region
+    able = _possible(machine, kernels, region, options)
+    fetching = with_fetches(region, fetches_of(estimated_plan(machine, kernels, region, options).region)) if able else region
     if fetching is region:
         return _searched(machine, kernels, region, options)
     found = _searched(machine, kernels, fetching, options)
@@ -86,9 +87,9 @@ def search_schedule(
     return min(_searched(machine, kernels, region, options), found, key=cycles)
 
 
-def _fetches(kernels: Mapping[str, Kernel]) -> bool:
-    """Whether some kernel could fetch an input."""
-    return any(kernel.computes == COPY for kernel in kernels.values())
+def _possible(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Fetch, ...]:
+    """The inputs that could be fetched; none where tensors do not stay on chip."""
+    return possible_fetches(machine, kernels, region) if options.resident else ()
 
 
 def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
@@ -171,7 +172,7 @@ def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     where the machine has them. Its region fetches the inputs for which that is worth it; with an effort, as a proposal that is timed.
 
     Raises UserError E1003, E1004, E1007, E1008."""
-    possible = possible_fetches(machine, kernels, region) if options.resident else ()
+    possible = _possible(machine, kernels, region, options)
     return cheapest_fetches(region, possible, lambda own: _estimated(machine, kernels, own, options), 1.0 if options.effort else WORTH)
 
 

@@ -84,7 +84,6 @@ def _floor_log(size: Fraction) -> int:
     return guess if below << max(guess, 0) <= above << max(-guess, 0) else guess - 1
 
 
-@functools.lru_cache(maxsize=4096)
 def power_of_two(exponent: int) -> Fraction:
     """2**exponent"""
     return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)

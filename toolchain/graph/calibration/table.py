@@ -18,7 +18,7 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
-from toolchain.graph.session import ONCE, run_session
+from toolchain.graph.session import ONCE, Session, run_session
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
@@ -71,6 +71,11 @@ class Table:
     tensors: Mapping[str, Seen]
     unusable: tuple[str, ...] = ()
     failure: str = ""
+
+    @property
+    def means(self) -> Means:
+        """Of every tensor that was seen."""
+        return {name: seen.means for name, seen in self.tensors.items()}
 
 
 GATHERED = 1 << 16
@@ -133,15 +138,9 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     number = check_samples(model, samples, place)
     values = [value for node in model.graph for value in node.outputs if is_float(value) and value.name]
     values += [value for value in model.graph.inputs if is_float(value)]
-    session = open_model(model, values, place)
-    sums, named = {value.name or "": _Sums() for value in values}, {value.name or "": value for value in values}
-    for index in range(number):
-        one = sample_at(samples, index)
-        for name, array in (run_session(session, one, place=place) | one).items():
-            if name in sums:
-                sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
-    for each in sums.values():
-        each.count()
+    named = {value.name or "": value for value in values}
+    sums = {name: _Sums() for name in named}
+    _observe(open_model(model, values, place), samples, named, sums, None, place)
     unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
     _check_outputs(model, unusable, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
@@ -152,14 +151,22 @@ def channel_means(model: ir.Model, samples: Samples, names: Collection[str], pla
     values = {value.name or "": value for node in model.graph for value in node.outputs if is_float(value) and value.name in names}
     if not values:
         return {}
-    session, sums = open_model(model, list(values.values()), place, optimise=False, threads=ONCE), {name: _Means() for name in values}
-    number = sample_count(samples)
-    for index in range(number):
-        for name, array in run_session(session, sample_at(samples, index), list(values), place).items():
-            sums[name].add(np.ascontiguousarray(ranging(values[name], [array])[0], np.float32))
+    sums = {name: _Means() for name in values}
+    _observe(open_model(model, list(values.values()), place, optimise=False, threads=ONCE), samples, values, sums, list(values), place)
+    return {name: _rounded_means(each, sample_count(samples)) for name, each in sums.items() if np.isfinite(each.means).all()}
+
+
+def _observe(
+    session: Session, samples: Samples, named: Mapping[str, ir.Value], sums: Mapping[str, _Means], outputs: Sequence[str] | None, place: str
+) -> None:
+    """Runs every sample and counts the named tensors among its inputs and outputs. outputs: those that are asked for, else all."""
+    for index in range(sample_count(samples)):
+        one = sample_at(samples, index)
+        for name, array in (run_session(session, one, outputs, place) | one).items():
+            if name in sums:
+                sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
     for each in sums.values():
         each.count()
-    return {name: _rounded_means(each, number) for name, each in sums.items() if np.isfinite(each.means).all()}
 
 
 def seen_of(arrays: Sequence[Array]) -> Seen:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from toolchain.schedule.form.schedule import ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.fusion.tile_group import TileGroup
@@ -58,7 +59,7 @@ class Plan:
             first, *more = members
             yield range(first, first + 1 + len(more)), self.groups.get(number)
 
-    @property
+    @cached_property
     def numbers(self) -> Sequence[int]:
         """The index of each operation where fetches are counted in the order in which they run."""
         counter = itertools.count()

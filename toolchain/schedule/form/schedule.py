@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -124,7 +125,7 @@ class Schedule:
         """The number of each operation's group, in the order in which operations stand here."""
         return tuple(number for number, group in enumerate(self.groups) for _ in group.operations)
 
-    @property
+    @cached_property
     def fetches(self) -> tuple[Fetch, ...]:
         """The inputs that are fetched, in the order of their indices."""
         found = {operation.operation: Fetch(operation.fetches, operation.kernel) for _, operation in self.entries() if operation.fetches}

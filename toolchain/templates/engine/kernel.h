@@ -27,7 +27,6 @@ typedef int32_t tw_sums __attribute__((vector_size(64)));
 typedef int32_t tw_anywhere __attribute__((vector_size(64), aligned(1), may_alias));
 TW_INLINE tw_sums tw_load(const void *from) { return *(const tw_anywhere *)from; }
 TW_INLINE void tw_store(void *to, tw_sums x) { *(tw_anywhere *)to = x; }
-TW_INLINE tw_sums tw_add(tw_sums a, tw_sums b) { return a + b; }
 TW_INLINE tw_sums tw_all(int32_t x) { return x - (tw_sums){0}; }
 
 /* vpdpbusd multiplies unsigned by signed: a signed A is moved up by 128 (x ^ 0x80), which `tw_excess` takes back. */
@@ -79,7 +78,7 @@ TW_INLINE void tw_window_bytes(const int pixels, const int rows, const int colum
         for (int r = 0; r < rows; r++)
             TW_UNROLL(4)
             for (int k = 0; k < columns; k++)
-                acc[(p * rows + r) * columns + k] = tw_add(tw_load(init + p * init_step + k * column_step + r * row_gap), tw_load(fix + k * 16));
+                acc[(p * rows + r) * columns + k] = tw_load(init + p * init_step + k * column_step + r * row_gap) + tw_load(fix + k * 16);
     for (int64_t t = 0; t < steps; t++) {
         const uint8_t *at[16];
         const int8_t *weights[4];
@@ -103,7 +102,7 @@ TW_INLINE void tw_accumulate_bytes(const int pixels, const int lanes, const int 
 {
     tw_sums acc[16];
     TW_UNROLL(16)
-    for (int p = 0; p < pixels; p++) acc[p] = tw_add(tw_load_lanes(d + d_pixel[p], lanes), tw_load(fix));
+    for (int p = 0; p < pixels; p++) acc[p] = tw_load_lanes(d + d_pixel[p], lanes) + tw_load(fix);
     for (int64_t t = 0; t < steps; t++) {
         const uint8_t *at[16];
         const int8_t *weights[1] = {b[t] + b_at};
