@@ -199,7 +199,7 @@ class Quantize(Pass):
         calls = fused_calls(model, context.kinds)
         weights = {call.name: weight_scale(float_constant(model, weights_of(call)), numerics) for call in calls if call.operation.weights}
         scales = choose_scales(calls, weights, numerics, table, choice, context.place, context.states)
-        means = table.means if self.correct else {}
+        means: Means = table.means if self.correct else {}
         zeros = choose_zeros(calls, numerics, table, context.states)
         Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
