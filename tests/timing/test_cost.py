@@ -3,8 +3,9 @@
 Ports of banks: which banks an instruction reaches follows from its semantics, and units that want the same port share its cycles.
 """
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.target_runs import load_golden, timed
 from tests.timing.test_simulate import costs, run
 from toolchain.isa.assembly.assembler import assemble
 from toolchain.isa.decode import decode
+from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import find_target, load_machine, load_text
 from toolchain.spec.model import Machine
@@ -130,6 +132,30 @@ def test_banks_come_from_footprints() -> None:
     assert banks is not None
     assert banks.number[banks.first[0] : banks.first[1]].tolist() == [0, 1, 3]
     assert ends(banked(free=True), copy(0, 3, 1, 30, 3)).costs.banks is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=8), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_costs_and_footprints_move_with_their_instructions(copies: list[tuple[int, int, int, int]], random: Random) -> None:
+    lines = [copy(unit, source, to, work, 1 + (source < 3)) for unit, source, to, work in copies]
+    order = random.sample(range(len(lines)), len(lines))
+    before, after = ends(banked(), *lines), ends(banked(), *(lines[index] for index in order))
+    whole = np.array([*order, len(order)])
+    moved, costs = before.footprints.reordered(after.program, whole), before.costs.reordered(whole)
+    assert_same(moved, after.footprints)
+    assert_same(costs, after.costs)
+
+
+def assert_same(one: object, other: object) -> None:
+    """Arrays of the same numbers, in all fields."""
+    for name, value in vars(one).items():
+        wanted = getattr(other, name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, wanted)
+        elif is_dataclass(value) and not isinstance(value, Program):
+            assert_same(value, wanted)
+        else:
+            assert value is wanted or value == wanted
 
 
 @pytest.mark.parametrize(

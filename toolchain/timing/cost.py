@@ -35,6 +35,18 @@ class BankPorts:
     room: Ints
     ranks: int
 
+    def reordered(self, order: Ints) -> "BankPorts":
+        """Of the same instructions in another order, int64 [n]."""
+        first, kept = _entries(self.first, order)
+        return replace(self, first=first, number=self.number[kept], rank=self.rank[kept])
+
+
+def _entries(first: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """first: int64 [n + 1], where the entries of each instruction begin. The same in another order, and which entries stand there."""
+    count = np.diff(first)[order]
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    return begins, np.arange(int(begins[-1])) + np.repeat(first[:-1][order] - begins[:-1], count)
+
 
 def bank_ports(machine: Machine, prints: Footprints) -> BankPorts | None:
     """All ports of all banks whose number is limited; None where none is, so that no time is spent on them."""
@@ -112,6 +124,14 @@ class Costs:
         longest = self.cycles.copy()
         np.maximum.at(longest, np.repeat(np.arange(len(longest)), np.diff(self.first)), self.work)
         return longest
+
+    def reordered(self, order: Ints) -> "Costs":
+        """Of the same instructions in another order, int64 [n]."""
+        first, kept = _entries(self.first, order)
+        return Costs(
+            self.setup[order], self.cycles[order], self.latency[order], self.ports, first, self.port[kept], self.bytes[kept], self.work[kept],
+            self.rank[kept], self.banks and self.banks.reordered(order),
+        )  # fmt: skip
 
 
 def instruction_costs(program: Program, footprints: Footprints, provenance: Provenance) -> Costs:

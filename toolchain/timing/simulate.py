@@ -59,7 +59,12 @@ def time_program(program: Program, footprints: Footprints, provenance: Provenanc
 
     Raises UserError E0510 for a negative cost, ValueError where the program deadlocks.
     """
-    tokens, costs = tokens or sync_tokens(program), instruction_costs(program, footprints, provenance)
+    return time_costs(footprints, tokens or sync_tokens(program), instruction_costs(program, footprints, provenance))
+
+
+def time_costs(footprints: Footprints, tokens: SyncTokens, costs: Costs) -> Timeline:
+    """Times the program of these footprints, which has no deadlock. Raises ValueError where it has one."""
+    program = footprints.program
     resources = program.machine.timing.resources
     fair = [resources[int(k)].policy == "fair" for k in costs.ports.of]
     result = simulate(program_queues(program), tokens, costs, fair)

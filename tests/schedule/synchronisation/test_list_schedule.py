@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.random_programs import random_program, random_state
@@ -26,11 +26,12 @@ from toolchain.schedule.kernels.problem import keep_on_chip, state_problem
 from toolchain.schedule.synchronisation.list_clock import Followers
 from toolchain.schedule.synchronisation.list_schedule import find_work, free_units, list_order
 from toolchain.schedule.synchronisation.plan import durations
-from toolchain.schedule.synchronisation.synchronise import synchronise
+from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
-from toolchain.timing.simulate import time_program
+from toolchain.timing.cost import instruction_costs
+from toolchain.timing.simulate import time_program, time_state
 
 A, B, C = range(3)
 
@@ -87,9 +88,9 @@ def test_work_that_a_unit_with_its_own_order_needs_goes_first() -> None:
     provenance = Provenance(made, memory(ON_CHIP), order)
     prints = footprints(made, memory(ON_CHIP), order, provenance)
     work = replace(find_work(made, prints.runs, provenance), free=frozenset({B}))
-    assert list_order(work, durations(made, prints, provenance)).tolist()[:2] == [1, 0]
+    assert list_order(work, durations(instruction_costs(made, prints, provenance))).tolist()[:2] == [1, 0]
     alike = replace(work, after=Followers(np.zeros_like(work.after.first), np.empty(0, np.int64)))
-    assert list_order(alike, durations(made, prints, provenance)).tolist() == order.tolist()
+    assert list_order(alike, durations(instruction_costs(made, prints, provenance))).tolist() == order.tolist()
 
 
 def test_nothing_moves_across_events() -> None:
@@ -146,3 +147,28 @@ def reference_state(given: Program) -> State:
     expected = memory(given.machine)
     reference.run(given, expected, np.arange(len(given)))
     return expected
+
+
+def assert_times(found: Synchronised, state: State) -> None:
+    """Times that were found while an order was chosen are those of the program, and so are the footprints and costs that came with it."""
+    assert found.timeline is not None
+    wanted, given = time_state(found.program, state), found.timeline
+    assert given.program is found.program
+    assert given.cycles == wanted.cycles
+    for name in ("start", "end", "released", "freed"):
+        np.testing.assert_array_equal(getattr(given.result, name), getattr(wanted.result, name))
+    for name in ("instruction", "memory", "write", "start", "stop"):
+        np.testing.assert_array_equal(getattr(given.footprints.runs, name), getattr(wanted.footprints.runs, name))
+    for name in ("setup", "cycles", "latency", "first", "port", "bytes", "work", "rank"):
+        np.testing.assert_array_equal(getattr(given.costs, name), getattr(wanted.costs, name))
+    np.testing.assert_array_equal(given.footprints.traffic_read, wanted.footprints.traffic_read)
+
+
+@given(ops=copies(most=40))
+@example(ops=BEHIND)
+@settings(max_examples=30, deadline=None)
+def test_times_of_an_order_that_was_chosen(ops: list[Op]) -> None:
+    made = cells(EVERY, kind="scratchpad")
+    found = synchronise(program(made, ops), memory(made), moving=True)
+    if ops == BEHIND or found.timeline is not None:
+        assert_times(found, memory(made))

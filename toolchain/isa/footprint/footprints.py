@@ -79,6 +79,14 @@ class Footprints:
         counts = np.bincount(self.runs.instruction, minlength=len(self.program))
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
+    def reordered(self, program: Program, order: Ints) -> "Footprints":
+        """Of the same instructions in another order, int64 [n], in `program`. They see the same registers and control memories."""
+        feeds, faults, at = self.feeds.reordered(order), self.faults, np.argsort(order)
+        return Footprints(
+            program, self.runs.reordered(order), feeds, join_faults([replace(faults, instruction=at[faults.instruction])]),
+            self.traffic_read[order], self.traffic_written[order], self.alike,
+        )  # fmt: skip
+
 
 def granules(memory: Memory) -> int:
     """Granules of one instance."""

@@ -5,13 +5,10 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolchain.isa.footprint.footprints import Footprints
-from toolchain.isa.footprint.provenance import Provenance
-from toolchain.isa.program import Ints, Program
 from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
-from toolchain.timing.cost import instruction_costs
+from toolchain.timing.cost import Costs
 
 ADDED = -1
 """The source of an instruction that the original program does not have."""
@@ -196,11 +193,6 @@ class Durations:
     held: Sequence[int]
     latency: Sequence[int]
 
-    def reordered(self, order: Ints) -> "Durations":
-        """Cycles of the same instructions in another order, int64 [n]."""
-        indices: list[int] = order.tolist()
-        return Durations([self.held[index] for index in indices], [self.latency[index] for index in indices])
-
 
 @dataclass(frozen=True)
 class PlanTimes:
@@ -210,9 +202,8 @@ class PlanTimes:
     shown: Sequence[int]
 
 
-def durations(program: Program, footprints: Footprints, provenance: Provenance) -> Durations:
-    """Each instruction as long as it takes alone. Raises UserError E0510, E0122."""
-    costs = instruction_costs(program, footprints, provenance)
+def durations(costs: Costs) -> Durations:
+    """Each instruction as long as it takes alone."""
     return Durations((costs.setup + costs.alone).tolist(), costs.latency.tolist())
 
 

@@ -3,13 +3,15 @@ a program that does the same on other streams."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.dependences import Dependences, Needs, find_dependences, no_needs, sweep
 from toolchain.analysis.footprints import footprints
-from toolchain.analysis.interlock import held_instructions, is_ordered
+from toolchain.analysis.interlock import held_instructions, is_ordered, program_tokens
+from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.isa.checks import build_program
 from toolchain.isa.encode import encode_streams
@@ -28,8 +30,8 @@ from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, wit
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.spec.model import Machine
 from toolchain.spec.model.storage import neighbours
-from toolchain.timing.cost import BankPorts, bank_ports
-from toolchain.timing.simulate import Timeline, time_state
+from toolchain.timing.cost import BankPorts, Costs, bank_ports, instruction_costs
+from toolchain.timing.simulate import Timeline, time_costs, time_state
 
 
 def find_turns(prints: Footprints, free: Collection[int]) -> Needs | None:
@@ -90,33 +92,39 @@ def synchronise(program: Program, state: State, moving: bool = False) -> Synchro
     """
     found, limited = sync_encoding(program.machine), is_limited(program.machine)
     moves = is_reordered(program.machine) if limited else moving and is_free(program)
-    plain, prints = _ordered(without_tokens(program, found), state, limited or moves)
+    plain = _ordered(without_tokens(program, found), state, limited or moves)
     if not moves:
         return plain.synchronised(found)
-    work = find_work(plain.program, plain.runs, plain.provenance)
+    work = find_work(plain.program, plain.prints.runs, plain.provenance)
     moved = plain.reordered(found, work)
-    turns = find_turns(prints, work.free) if limited else None
+    turns = find_turns(plain.prints, work.free) if limited else None
     tried = [moved] if limited or moved is plain else [plain, moved]
     tried += [] if turns is None else [plain.reordered(found, work, turns)]
     done = [each.synchronised(found) for each in tried]
-    return min((replace(each, timeline=time_state(each.program, state)) for each in done), key=_cycles) if len(done) > 1 else done[0]
+    return min(map(_Ordered.timed, tried, done), key=_cycles) if len(done) > 1 else done[0]
 
 
 @dataclass(frozen=True)
 class _Ordered:
-    """A program without tokens, with the analyses of it in its order. order: int64 [n], its instructions by their indices in the program as it was
-    given. turns: whom they wait for beside those that they depend on."""
+    """A program without tokens, with the analyses of it in its order. costs: of its instructions, where the order depends on them. order: int64 [n],
+    its instructions by their indices in the program as it was given. turns: whom they wait for beside those that they depend on."""
 
     program: Program
     state: State
-    runs: Runs
+    prints: Footprints
     provenance: Provenance
-    taken: Durations | None
+    costs: Costs | None
     order: Ints
     turns: Needs | None = None
 
+    @cached_property
+    def taken(self) -> Durations | None:
+        """Cycles of its instructions."""
+        return self.costs and durations(self.costs)
+
     def reordered(self, found: SyncEncoding, work: Work, turns: Needs | None = None) -> "_Ordered":
         """In the order in which its instructions start, where that is quicker; with tokens for these turns."""
+        assert self.costs is not None
         assert self.taken is not None
         order = list_order(work, self.taken, turns)
         if not (order[1:] < order[:-1]).any():
@@ -124,24 +132,34 @@ class _Ordered:
         program = reordered(self.program, order, found)
         provenance = Provenance(program, self.state, np.arange(len(program)))
         moved = None if turns is None else placed_turns(turns, order)
-        return _Ordered(program, self.state, self.runs.reordered(order), provenance, self.taken.reordered(order), self.order[order], moved)
+        prints, costs = self.prints.reordered(program, order), self.costs.reordered(order)
+        return _Ordered(program, self.state, prints, provenance, costs, self.order[order], moved)
 
     def synchronised(self, found: SyncEncoding) -> Synchronised:
         """With tokens. Raises UserError E0520."""
-        needs = find_dependences(self.program, self.runs, self.provenance)
+        needs = find_dependences(self.program, self.prints.runs, self.provenance)
         if self.turns is not None:
             needs = replace(needs, needs=np.maximum(needs.needs, self.turns))
-        held = held_instructions(self.program, self.runs, self.provenance).latest
+        held = held_instructions(self.program, self.prints.runs, self.provenance).latest
         done = choose_tokens(self.program, needs, held, found, self.taken if is_limited(self.program.machine) else None)
         return replace(done, source=np.append(self.order, ADDED)[done.source])
 
+    def timed(self, done: Synchronised) -> Synchronised:
+        """This program with tokens, and its times. Without added instructions the footprints and costs of all are known. Raises UserError E0501."""
+        program = done.program
+        if self.costs is None or len(program) != len(self.program):
+            return replace(done, timeline=time_state(program, self.state))
+        tokens, order = program_tokens(program, self.state), np.argsort(self.order)[done.source]
+        issue_order(program, None, tokens)
+        return replace(done, timeline=time_costs(self.prints.reordered(program, order), tokens, self.costs.reordered(order)))
 
-def _ordered(plain: Program, state: State, clocked: bool) -> tuple[_Ordered, Footprints]:
+
+def _ordered(plain: Program, state: State, clocked: bool) -> _Ordered:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     prints = footprints(plain, state, order, provenance)
-    taken = durations(plain, prints, provenance) if clocked else None
-    return _Ordered(plain, state, prints.runs, provenance, taken, order), prints
+    costs = instruction_costs(plain, prints, provenance) if clocked else None
+    return _Ordered(plain, state, prints, provenance, costs, order)
 
 
 def _cycles(done: Synchronised) -> float:
