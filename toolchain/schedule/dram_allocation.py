@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE
@@ -79,7 +80,13 @@ def place_region(
         for problem, bound, values in zip(problems, region.operations, known, strict=True):
             yield {**own, **bases.operation(problem, tensors, bound.tensors, values)}
 
-    return PlacedRegion(found, {"constants": b"".join(constants.parts)}, tuple(tuple(scopes(found.room(k))) for k in range(copies.times)))
+    return PlacedRegion(found, {"constants": _joined(tuple(constants.parts))}, tuple(tuple(scopes(found.room(k))) for k in range(copies.times)))
+
+
+@lru_cache(maxsize=2)
+def _joined(parts: tuple[bytes, ...]) -> bytes:
+    """The plans of a search mostly have the same constants in the same order."""
+    return b"".join(parts)
 
 
 def stored_tensors(machine: Machine, region: Region, storage: Storage) -> dict[str, StoredTensor]:

@@ -150,7 +150,7 @@ class _Image:
         return hash((id(self.machine), self.map.memory, tuple(self.map.segments)))
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _state(image: _Image) -> State:
-    """The programs that a search times have the same constants, mostly in the same places."""
+    """The programs that a search times have the same constants, mostly in the same places. The last is not always the one that a build then emits."""
     return image.map.state(image.machine, image.constants)
