@@ -74,12 +74,13 @@ def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> 
     """For each memory and latched register that a stream writes, the stream's accesses to it in the program's order."""
     accesses = join_runs([runs, register_runs(provenance)])
     stream = program.stream[accesses.instruction]
-    for memory in np.unique(accesses.memory).tolist():
-        here = accesses.memory == memory
-        for number in np.unique(stream[here]).tolist():
-            chosen = accesses.take(here & (stream == number))
-            if chosen.write.any():
-                yield memory, chosen.take(np.argsort(chosen.instruction, kind="stable"))
+    for memory in np.flatnonzero(np.bincount(accesses.memory)).tolist():
+        here = np.flatnonzero(accesses.memory == memory)
+        streams = stream[here]
+        for number in np.flatnonzero(np.bincount(streams)).tolist():
+            chosen = here[streams == number]
+            if accesses.write[chosen].any():
+                yield memory, accesses.take(chosen[np.argsort(accesses.instruction[chosen], kind="stable")])
 
 
 def find_conflicts(accesses: Iterable[Runs], unit: Ints, units: Collection[int]) -> tuple[Ints, Ints]:

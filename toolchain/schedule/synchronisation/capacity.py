@@ -4,6 +4,7 @@ holds up the poster.
 Queues and counters alone decide who can go on, never time, so one execution shows whether any can deadlock.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from toolchain.schedule.synchronisation.plan import Durations, Link, Plan, PlanTimes, plan_times
@@ -59,15 +60,12 @@ class _Use:
         """Whether `index` posts the next token."""
         return self.posted < len(self.link.posts) and self.link.posts[self.posted] == index
 
-    def wanted(self, index: int) -> bool:
-        """Whether `index` takes the next token."""
-        return self.taken < len(self.link.takes) and self.link.takes[self.taken] == index
-
 
 @dataclass
 class _Run:
     """An execution that goes on wherever it can. started: instructions of each unit that began; owing: the last of them holds
-    its unit, because a counter is full; fetched: instructions of each stream that entered their queues, which hold `depth` at most."""
+    its unit, because a counter is full; fetched: instructions of each stream that entered their queues, which hold `depth` at most. takes, posts: by
+    instruction, the tokens that it takes and posts; a unit goes in order, so these are the next ones when its turn comes."""
 
     plan: Plan
     started: list[int] = field(default_factory=list[int])
@@ -82,8 +80,12 @@ class _Run:
         for unit in self.plan.unit:
             self.issued[unit // self.width].append(unit)
         uses = [_Use(link) for link in self.plan.links.values()]
-        self.into = [[u for u in uses if u.link.channel.target == unit] for unit in units]
-        self.out = [[u for u in uses if u.link.channel.source == unit] for unit in units]
+        self.takes, self.posts = defaultdict[int, list[_Use]](list), defaultdict[int, list[_Use]](list)
+        for use in uses:
+            for taker in use.link.takes:
+                self.takes[taker].append(use)
+            for poster in use.link.posts:
+                self.posts[poster].append(use)
         self.entered = [0 for _ in units]
 
     def finish(self) -> None:
@@ -120,10 +122,13 @@ class _Run:
         if self.started[unit] >= self.entered[unit]:
             return False
         index = self.plan.members[unit][self.started[unit]]
-        takes = [use for use in self.into[unit] if use.wanted(index)]
-        if not all(self._ready(use) for use in takes) or not all(self._over(other) for other in self.plan.held[index]):
-            return False
-        for use in takes:
+        for use in self.takes[index]:
+            if not self._ready(use):
+                return False
+        for other in self.plan.held[index]:
+            if not self._over(other):
+                return False
+        for use in self.takes[index]:
             use.taken += 1
         self.started[unit] += 1
         self.owing[unit] = not self._pay(unit)
@@ -143,7 +148,7 @@ class _Run:
     def _pay(self, unit: int) -> bool:
         """Posts the tokens that the unit's last instruction still owes; False where a counter is full."""
         index = self.plan.members[unit][self.started[unit] - 1]
-        for use in self.out[unit]:
+        for use in self.posts[index]:
             if use.due(index):
                 if use.full:
                     return False
@@ -159,8 +164,9 @@ class _Run:
         """
         for unit, owes in enumerate(self.owing):
             index = self.plan.members[unit][self.started[unit] - 1] if owes else -1
-            for use in self.out[unit] if owes else ():
+            for use in self.posts[index] if owes else ():
                 if use.due(index) and use.full and use.link.takes[use.taken] > index:
+                    self.takes[use.link.takes[use.posted]].remove(use)
                     del use.link.posts[use.posted - 1], use.link.takes[use.posted]
                     use.posted -= 1
                     return

@@ -8,6 +8,7 @@ Hazards are found in the program's order, and another order is as good if every 
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -91,6 +92,8 @@ def free_units(program: Program, runs: Runs, provenance: Provenance) -> frozense
 
 def _has_events(program: Program) -> bool:
     """Whether any instruction sends or awaits a signal that no unit's counter stands for."""
+    if all(counter.source for counter in program.machine.counters):
+        return False
     tokens = sync_tokens(program)
     counters: list[int] = np.unique(np.concatenate([tokens.posts.counter, tokens.waits.counter])).tolist()
     moved = {tokens.counters[counter] for counter in counters}
@@ -125,8 +128,7 @@ def _bundles(program: Program, provenance: Provenance, free: frozenset[int]) -> 
 def _owner(bundles: Sequence[Sequence[int]], count: int) -> Ints:
     """int64 [n]: the bundle of each instruction."""
     owner = np.empty(count, np.int64)
-    for number, bundle in enumerate(bundles):
-        owner[list(bundle)] = number
+    owner[list(chain.from_iterable(bundles))] = np.repeat(np.arange(len(bundles)), [len(bundle) for bundle in bundles])
     return owner
 
 

@@ -64,6 +64,7 @@ class Plan:
         self.held: list[tuple[int, ...]] = []
         self.rows: list[list[int]] = []
         self.members: list[list[int]] = [[] for _ in range(streams * len(names))]
+        self.overlaps = [unit.overlaps for unit in machine.units] * streams
         self.barrier: int | None = None
         self.links: dict[tuple[int, int], Link] = {}
         self.meetings: list[Meeting] = []
@@ -113,7 +114,7 @@ class Plan:
         if self.members[unit]:
             last = self.members[unit][-1]
             row = self.rows[last].copy()
-            if not self.its(unit).overlaps:
+            if not self.overlaps[unit]:
                 row[unit] = self.place[last] + 1
         return row if self.barrier is None else self.learn(row, self.barrier)
 
@@ -209,13 +210,17 @@ def durations(costs: Costs) -> Durations:
 
 def plan_times(plan: Plan, known: Durations) -> PlanTimes:
     """One pass in the order of the plan, in which every token goes from an earlier instruction to a later one; one that was added takes a cycle."""
-    waits: list[list[int]] = [[] for _ in plan.source]
+    waits: list[Sequence[int]] = [*plan.held]
     for link in plan.links.values():
         for poster, taker in zip(link.posts, link.takes, strict=True):
-            waits[taker].append(poster)
+            waits[taker] = (*waits[taker], poster)
     free, start, shown = [0] * len(plan.members), list[int](), list[int]()
-    for source, unit, posters, held in zip(plan.source, plan.unit, waits, plan.held, strict=True):
-        start.append(max([free[unit], *(shown[poster] for poster in (*posters, *held))]))
-        free[unit] = start[-1] + (1 if source == ADDED else known.held[source])
-        shown.append(free[unit] + (0 if source == ADDED else known.latency[source]))
+    for source, unit, others in zip(plan.source, plan.unit, waits, strict=True):
+        begin = free[unit]
+        for other in others:
+            begin = max(begin, shown[other])
+        held, latency = (1, 0) if source == ADDED else (known.held[source], known.latency[source])
+        free[unit] = begin + held
+        start.append(begin)
+        shown.append(free[unit] + latency)
     return PlanTimes(start, shown)

@@ -27,14 +27,12 @@ Goals = Sequence[tuple[int, int]]
 
 def without_tokens(program: Program, known: SyncEncoding) -> Program:
     """The program with every bit cleared that waits on, or posts to, a counter between two units."""
-    columns: Columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
-    cleared = False
-    for (kind, unit, _, _), bit in known.bits.items():
-        here, mask = program.unit[program.kind == kind] == unit, np.int64(1 << bit.bit)
-        cleared |= bool((columns[kind][bit.field][here] & mask).any())
-        columns[kind][bit.field][here] &= ~mask
-    if not cleared:
+    places = [(kind, bit.field, program.unit[program.kind == kind] == unit, np.int64(1 << bit.bit)) for (kind, unit, _, _), bit in known.bits.items()]
+    if not any((program.columns[kind][name][here] & mask).any() for kind, name, here, mask in places):
         return program
+    columns: Columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
+    for kind, name, here, mask in places:
+        columns[kind][name][here] &= ~mask
     streams, offset = encode_streams(program.machine, program.kind, program.stream, columns)
     return build_program(program.machine, streams, program.kind, program.stream, offset, tuple(columns))
 

@@ -170,10 +170,7 @@ def _cycles(done: Synchronised) -> float:
 def choose_tokens(program: Program, dependences: Dependences, held: Needs, known: SyncEncoding, taken: Durations | None = None) -> Synchronised:
     """The program, which has no tokens yet, with those that the dependences call for. held: Held.latest. taken: cycles of its instructions, where
     a counter or a queue holds only so much."""
-    events = sync_tokens(program)
-    named = {c.name for c in program.machine.counters if not c.source}
-    kept = np.array([counter in named for counter in events.counters], np.bool_)
-    signals, holds = _moving(events.posts, kept), _moving(events.waits, kept)
+    signals, holds = _fences(program)
     plans: list[Plan] = []
     for stream in range(program.machine.streams):
         who = np.flatnonzero(program.stream == stream)
@@ -183,6 +180,16 @@ def choose_tokens(program: Program, dependences: Dependences, held: Needs, known
         fit_counters(plans[-1], taken)
     result, source = rewritten(program, plans, known)
     return Synchronised(result, source, sum(len(link.posts) for plan in plans for link in plan.links.values() if link.channel.mode != "all_prior"))
+
+
+def _fences(program: Program) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """bool [n] each: who sends and who awaits an event, a counter of no unit."""
+    named = {c.name for c in program.machine.counters if not c.source}
+    if not named:
+        return np.zeros(len(program), np.bool_), np.zeros(len(program), np.bool_)
+    events = sync_tokens(program)
+    kept = np.array([counter in named for counter in events.counters], np.bool_)
+    return _moving(events.posts, kept), _moving(events.waits, kept)
 
 
 def _moving(moves: Moves, counters: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -203,10 +210,11 @@ def _stream_plan(
     signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
     at = dict[int, int]()
     hold: list[int] = []
-    ordered = is_ordered(program.machine)
+    needs = _rows(dependences.needs[who])
+    behinds = _rows(held[who]) if is_ordered(program.machine) else [()] * len(original)
     for number, index in enumerate(original):
-        wanted = [at[need] for need in _list(dependences.needs[index]) if need >= 0] + hold
-        behind = tuple(at[other] for other in _list(held[index]) if other >= 0) if ordered else ()
+        wanted = [at[need] for need in needs[number] if need >= 0] + hold
+        behind = tuple(at[other] for other in behinds[number] if other >= 0)
         fence = None
         if kinds[number] == ends:
             more, fence = end_needs(plan, units[number], dependences.stores)
@@ -220,6 +228,10 @@ def _stream_plan(
 
 def _list(column: NDArray[np.int64] | NDArray[np.int32]) -> list[int]:
     return column.tolist()
+
+
+def _rows(needs: Needs) -> Sequence[Sequence[int]]:
+    return needs.tolist()
 
 
 def end_needs(plan: Plan, queue: int, stores: NDArray[np.bool_]) -> tuple[list[int], int | None]:
