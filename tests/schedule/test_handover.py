@@ -53,3 +53,11 @@ def test_four_rows_are_there_when_their_instruction_ends() -> None:
     """The addition takes seven rows in two instructions."""
     case = handover(4, {**WHOLE, "oh": (0, 4)})
     assert case.wait(tiling(case.problem, 3200.0, oc=32, oh=7, ow=7)) == pytest.approx(1600)
+
+
+@pytest.mark.parametrize("made_by", [4, 8, 32])
+def test_the_wait_after_other_tiles_of_the_maker_is_that_of_a_handover_of_their_own(made_by: int) -> None:
+    case, other = handover(16), handover(made_by)
+    mine = tiling(case.problem, 3200.0, oc=8, oh=7, ow=7)
+    case.wait(mine)
+    assert replace(case, made=other.made).wait(mine) == other.wait(mine)

@@ -30,7 +30,7 @@ MOST_TILES = 64
 class Handover:
     """maker, made: the first operation and its tiles. problem: the one between, whose tiles are sought. reaches: units of the maker that it reads, by
     the maker's dimensions. wanted: by dimension, first unit and units of the part of its result with which the last one begins. known: waits found
-    before, here or in other plans."""
+    before, here or in other plans. cuts: of the operation between, whatever tiles the maker has."""
 
     maker: Problem
     made: Tiling
@@ -38,6 +38,7 @@ class Handover:
     reaches: Mapping[str, Reach]
     wanted: Mapping[str, tuple[int, int]]
     known: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
+    cuts: "dict[tuple[Hashable, ...], _Cut]" = field(default_factory=dict[tuple[Hashable, ...], "_Cut"])
 
     def best(self, tiling: Tiling, contexts: int) -> tuple[Tiling, Tiling]:
         """Tiles of the maker and of the operation between, the fewest of those with which the last one starts soon; the given ones if no others are
@@ -75,16 +76,25 @@ class Handover:
         return tile_key(self.maker), tile_key(self.problem), *_form(self.made), *reaches, *self.wanted.items()
 
     def _wait(self, tiling: Tiling) -> float:
-        parts, sources = _parts(self.problem, tiling), self._sources
-        needs, wanted = np.ones((parts.count, sources.count), np.bool_), np.ones(parts.count, np.bool_)
-        for name, reach in self.reaches.items():
-            first, stop = (each[:, None] for each in _read(reach, parts.first[reach.dimension]))
-            needs &= (first < sources.stop[name]) & (sources.first[name] < stop)
-        for name, (first, count) in self.wanted.items():
-            wanted &= (parts.first[name] < first + count) & (first < parts.stop[name])
+        cut, sources = self._cut(tiling), self._sources
+        needs = np.ones((len(cut.work), sources.count), np.bool_)
+        for name, (first, stop) in cut.reads.items():
+            needs &= (first[:, None] < sources.stop[name]) & (sources.first[name] < stop[:, None])
         last = np.where(needs.any(axis=1), sources.count - np.argmax(needs[:, ::-1], axis=1), 0)
-        end = _end(self._done[last].tolist(), _cycles(self.problem, tiling, parts).tolist(), wanted.tolist())
+        end = _end(self._done[last].tolist(), (cut.work * (tiling.estimate / cut.whole)).tolist(), cut.wanted)
         return max(end - self.made.estimate, 0.0)
+
+    def _cut(self, tiling: Tiling) -> "_Cut":
+        """The operation between in these tiles."""
+        key = tuple(tiling.sizes.items()), tiling.order
+        if key not in self.cuts:
+            parts = _parts(self.problem, tiling)
+            reads = {name: _read(reach, parts.first[reach.dimension]) for name, reach in self.reaches.items()}
+            wanted, work = np.ones(parts.count, np.bool_), _work(self.problem, parts)
+            for name, (first, count) in self.wanted.items():
+                wanted &= (parts.first[name] < first + count) & (first < parts.stop[name])
+            self.cuts[key] = _Cut(reads, wanted.tolist(), work, float(work.sum()))
+        return self.cuts[key]
 
     @cached_property
     def _sources(self) -> "_Parts":
@@ -93,7 +103,8 @@ class Handover:
     @cached_property
     def _done(self) -> Reals:
         """When so many of the maker's parts are done."""
-        return np.concatenate([[0.0], np.cumsum(_cycles(self.maker, self.made, self._sources))])
+        work = _work(self.maker, self._sources)
+        return np.concatenate([[0.0], np.cumsum(work * (self.made.estimate / work.sum()))])
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,17 @@ class _Parts:
     @property
     def count(self) -> int:
         return len(next(iter(self.first.values())))
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """An operation's parts. reads: by dimension of the maker, first and last unit that each part reads, the last not included. wanted: whether the
+    last operation begins with it. work: float64 [count], of each part as the estimate counts it; whole: of all."""
+
+    reads: Mapping[str, tuple[Ints, Ints]]
+    wanted: Sequence[bool]
+    work: Reals
+    whole: float
 
 
 def _form(tiling: Tiling) -> tuple[Hashable, ...]:
@@ -148,13 +170,13 @@ def _multiples(problem: Problem) -> dict[str, int]:
     return {name: size for name, size in found.items() if size > 1}
 
 
-def _cycles(problem: Problem, tiling: Tiling, parts: _Parts) -> Reals:
+def _work(problem: Problem, parts: _Parts) -> Reals:
     """float64 [n], of each part of the estimate; one with fewer rows takes as long."""
     whole = _multiples(problem)
     work = np.ones(parts.count)
     for name, first in parts.first.items():
         work = work * (parts.stop[name] - first) if name not in whole else work
-    return work * (tiling.estimate / work.sum())
+    return work
 
 
 def _end(ready: Sequence[float], cycles: Sequence[float], wanted: Sequence[bool]) -> float:

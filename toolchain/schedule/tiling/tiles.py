@@ -187,8 +187,11 @@ class Candidates:
             ]
         taken: dict[tuple[int, float], Tiling] = {}
         for value, _, index, order in sorted(found):
-            taken.setdefault((index, value), self.tiling(index, order, value))
-        return list(taken.values())[:count]
+            if len(taken) == count:
+                break
+            if (index, value) not in taken:
+                taken[index, value] = self.tiling(index, order, value)
+        return list(taken.values())
 
     def _orders(self) -> Iterator[tuple[str, ...]]:
         """Loop orders; loops that reduce are innermost, so that a sum stays where it is. Where operations follow, the rows come first: the
