@@ -19,7 +19,7 @@ MACHINE = cells(EVERY)
 def dependences(made: Program) -> Dependences:
     state, order = memory(made.machine), np.arange(len(made))
     provenance = Provenance(made, state, order)
-    return find_dependences(made, footprints(made, state, order, provenance).runs, provenance)
+    return find_dependences(made, accesses_by_memory(made, footprints(made, state, order, provenance).runs, provenance))
 
 
 @given(ops=copies(quiet=True, most=30))

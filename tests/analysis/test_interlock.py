@@ -14,6 +14,7 @@ from tests.token_machine import program as token_program
 from tests.token_machine import token_machine
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.clocks import happens_before
+from toolchain.analysis.dependences import accesses_by_memory
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, program_tokens
 from toolchain.analysis.order import issue_order
@@ -33,7 +34,8 @@ from toolchain.timing.timeline import Result
 def held(made: Program) -> list[list[int]]:
     state, order = memory(made.machine), np.arange(len(made))
     provenance = Provenance(made, state, order)
-    found: list[list[int]] = held_instructions(made, footprints(made, state, order, provenance).runs, provenance).latest.tolist()
+    accesses = accesses_by_memory(made, footprints(made, state, order, provenance).runs, provenance)
+    found: list[list[int]] = held_instructions(made, accesses).latest.tolist()
     return found
 
 

@@ -18,6 +18,8 @@ from toolchain.spec.arrays import ranked
 
 Needs = NDArray[np.int32]
 Flags = NDArray[np.bool_]
+Accesses = tuple[int, Runs]
+"""A memory, and accesses to it."""
 FEW = 8
 """Runs of an instruction that are looked at one by one."""
 
@@ -35,12 +37,14 @@ class Dependences:
     stores: Flags
 
 
-def find_dependences(program: Program, runs: Runs, provenance: Provenance) -> Dependences:
-    """runs: the footprints of the program executed in its own order, sorted by instruction. Streams are looked at one by one."""
-    needs = no_needs(program)
-    for _, accesses in accesses_by_memory(program, runs, provenance):
-        sweep(accesses, program.unit, needs)
-    return Dependences(needs, _stores(program, runs))
+def find_dependences(program: Program, accesses: Iterable[Accesses]) -> Dependences:
+    """accesses: of the program executed in its own order (`accesses_by_memory`)."""
+    needs, stores = no_needs(program), np.zeros(len(program), np.bool_)
+    for memory, own in accesses:
+        sweep(own, program.unit, needs)
+        if program.machine.memories[memory].kind == "dram":
+            stores[own.instruction[own.write]] = True
+    return Dependences(needs, stores)
 
 
 def find_dependences_across(program: Program, order: Ints, runs: Runs, provenance: Provenance) -> Dependences:
@@ -70,8 +74,9 @@ def no_needs(program: Program) -> Needs:
     return np.full((len(program), len(program.machine.units)), -1, np.int32)
 
 
-def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> Iterator[tuple[int, Runs]]:
-    """For each memory and latched register that a stream writes, the stream's accesses to it in the program's order."""
+def accesses_by_memory(program: Program, runs: Runs, provenance: Provenance) -> Iterator[Accesses]:
+    """For each memory and latched register that a stream writes, the stream's accesses to it in the program's order. runs: the footprints of the
+    program executed in its own order, sorted by instruction."""
     accesses = join_runs([runs, register_runs(provenance)])
     stream = program.stream[accesses.instruction]
     for memory in np.flatnonzero(np.bincount(accesses.memory)).tolist():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from toolchain.analysis.dependences import Flags, Needs, accesses_by_memory, no_needs, sweep
+from toolchain.analysis.dependences import Accesses, Flags, Needs, accesses_by_memory, no_needs, sweep
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Runs, granules
@@ -41,20 +41,20 @@ def is_ordered(machine: Machine) -> bool:
     return machine.interlock is not None or any(i.occupies for i in machine.instructions)
 
 
-def held_instructions(program: Program, runs: Runs, provenance: Provenance) -> Held:
-    """runs: the footprints of the program executed in its own order, sorted by instruction."""
+def held_instructions(program: Program, accesses: Iterable[Accesses]) -> Held:
+    """accesses: of the program executed in its own order (`accesses_by_memory`); looked at only where hardware holds any instruction."""
     held = Held(no_needs(program), no_needs(program))
     if not is_ordered(program.machine):
         return held
     if program.machine.interlock is not None:
-        _compare(program, program.machine.interlock, accesses_by_memory(program, runs, provenance), held)
+        _compare(program, program.machine.interlock, accesses, held)
         _fence(program, program.machine.interlock, held.done)
     _occupy(program, held.done)
     held.begun[held.begun <= held.done] = -1
     return held
 
 
-def _compare(program: Program, interlock: Interlock, accesses_of: Iterable[tuple[int, Runs]], held: Held) -> None:
+def _compare(program: Program, interlock: Interlock, accesses_of: Iterable[Accesses], held: Held) -> None:
     """Conflicts that the interlock sees."""
     machine = program.machine
     blocks = _blocks(machine, interlock)
@@ -142,7 +142,7 @@ def program_tokens(program: Program, state: State) -> SyncTokens:
         return tokens
     order = np.arange(len(program))
     provenance = Provenance(program, state, order)
-    held = held_instructions(program, footprints(program, state, order, provenance).runs, provenance)
+    held = held_instructions(program, accesses_by_memory(program, footprints(program, state, order, provenance).runs, provenance))
     counters = _Counters(program, len(tokens.names))
     counters.dependences(held, interlock.watches if interlock else ())
     if interlock and interlock.window:

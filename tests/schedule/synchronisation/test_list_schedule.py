@@ -15,6 +15,7 @@ from tests.schedule.test_programs import SMALL
 from tests.targets.dpuv3_operations import kernel, machine
 from tests.targets.test_dpuv3_kept import SLOTS, Buffer, kept_of, last_rows
 from toolchain.analysis.checks import prepare_program
+from toolchain.analysis.dependences import accesses_by_memory
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import reference
@@ -87,7 +88,7 @@ def test_work_that_a_unit_with_its_own_order_needs_goes_first() -> None:
     order = np.arange(len(made))
     provenance = Provenance(made, memory(ON_CHIP), order)
     prints = footprints(made, memory(ON_CHIP), order, provenance)
-    work = replace(find_work(made, prints.runs, provenance), free=frozenset({B}))
+    work = replace(find_work(made, prints.runs, provenance, [*accesses_by_memory(made, prints.runs, provenance)]), free=frozenset({B}))
     assert list_order(work, durations(instruction_costs(made, prints, provenance))).tolist()[:2] == [1, 0]
     alike = replace(work, after=Followers(np.zeros_like(work.after.first), np.empty(0, np.int64)))
     assert list_order(alike, durations(instruction_costs(made, prints, provenance))).tolist() == order.tolist()

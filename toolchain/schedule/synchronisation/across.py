@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.dependences import find_dependences_across
+from toolchain.analysis.dependences import accesses_by_memory, find_dependences_across
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
@@ -192,7 +192,8 @@ def _fill(plan: Plan, program: Program, order: Ints, state: State) -> None:
     """Plans the instructions, one after the other, without those that move events."""
     provenance = Provenance(program, state, order)
     runs = footprints(program, state, order, provenance).runs
-    dependences, held = find_dependences_across(program, order, runs, provenance), held_instructions(program, runs, provenance).latest
+    dependences = find_dependences_across(program, order, runs, provenance)
+    held = held_instructions(program, accesses_by_memory(program, runs, provenance)).latest
     choice, ends, ordered = TokenChoice(plan), ending_kind(plan.machine), is_ordered(plan.machine)
     queues: list[int] = program.queue.tolist()
     kinds: list[int] = program.kind.tolist()

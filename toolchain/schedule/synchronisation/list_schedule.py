@@ -7,12 +7,12 @@ that is ready: that which a unit that keeps its order needs first, or else the f
 Hazards are found in the program's order, and another order is as good if every instruction stays behind all that it conflicts with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
 
-from toolchain.analysis.dependences import Needs, accesses_by_memory, find_conflicts, no_needs, sweep
+from toolchain.analysis.dependences import Accesses, Needs, find_conflicts, no_needs, sweep
 from toolchain.isa.footprint.footprints import Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
@@ -49,13 +49,13 @@ def put_in_issue_order(plan: Plan, known: Durations) -> None:
     plan.reorder(sorted(range(len(start)), key=lambda index: (plan.kind[index] == last, start[index], index)))
 
 
-def find_work(program: Program, runs: Runs, provenance: Provenance) -> Work:
-    """runs: the footprints of the program in its own order, which has no tokens and one stream."""
+def find_work(program: Program, runs: Runs, provenance: Provenance, accesses: Iterable[Accesses]) -> Work:
+    """runs, accesses: the footprints of the program in its own order, which has no tokens and one stream, all and by memory."""
     free = free_units(program, runs, provenance)
     bundles = _bundles(program, provenance, free) if free else [[index] for index in range(len(program))]
     owner = _owner(bundles, len(program))
     unit = program.unit[[bundle[0] for bundle in bundles]]
-    pairs = _pairs(program, runs, provenance, free) if free else (np.empty(0, np.int64),) * 2
+    pairs = _pairs(program, accesses, free) if free else (np.empty(0, np.int64),) * 2
     return Work(program, free, bundles, owner, unit, _followers(owner, len(bundles), *pairs))
 
 
@@ -132,11 +132,11 @@ def _owner(bundles: Sequence[Sequence[int]], count: int) -> Ints:
     return owner
 
 
-def _pairs(program: Program, runs: Runs, provenance: Provenance, free: frozenset[int]) -> tuple[Ints, Ints]:
+def _pairs(program: Program, every: Iterable[Accesses], free: frozenset[int]) -> tuple[Ints, Ints]:
     """(before, after) of all that must keep their order through everything but the registers of one reader each; of a unit that keeps its order,
     the latest instruction alone."""
     needs, consumed = no_needs(program), _consumed(program.machine)
-    accesses = [own for memory, own in accesses_by_memory(program, runs, provenance) if not consumed[memory]]
+    accesses = [own for memory, own in every if not consumed[memory]]
     for own in accesses:
         sweep(own, program.unit, needs)
     needs[:, sorted(free)] = -1

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.dependences import Dependences, Needs, find_dependences, no_needs, sweep
+from toolchain.analysis.dependences import Accesses, Dependences, Needs, accesses_by_memory, find_dependences, no_needs, sweep
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import held_instructions, is_ordered, program_tokens
 from toolchain.analysis.order import issue_order
@@ -92,10 +92,10 @@ def synchronise(program: Program, state: State, moving: bool = False) -> Synchro
     """
     found, limited = sync_encoding(program.machine), is_limited(program.machine)
     moves = is_reordered(program.machine) if limited else moving and is_free(program)
-    plain = _ordered(without_tokens(program, found), state, limited or moves)
+    plain, provenance = _ordered(without_tokens(program, found), state, limited or moves)
     if not moves:
         return plain.synchronised(found)
-    work = find_work(plain.program, plain.prints.runs, plain.provenance)
+    work = find_work(plain.program, plain.prints.runs, provenance, plain.accesses)
     moved = plain.reordered(found, work)
     turns = find_turns(plain.prints, work.free) if limited else None
     tried = [moved] if limited or moved is plain else [plain, moved]
@@ -112,7 +112,7 @@ class _Ordered:
     program: Program
     state: State
     prints: Footprints
-    provenance: Provenance
+    accesses: Sequence[Accesses]
     costs: Costs | None
     order: Ints
     turns: Needs | None = None
@@ -130,17 +130,17 @@ class _Ordered:
         if not (order[1:] < order[:-1]).any():
             return self if turns is None else replace(self, turns=turns)
         program = reordered(self.program, order, found)
-        provenance = Provenance(program, self.state, np.arange(len(program)))
+        accesses = [(memory, own.reordered(order)) for memory, own in self.accesses]
         moved = None if turns is None else placed_turns(turns, order)
         prints, costs = self.prints.reordered(program, order), self.costs.reordered(order)
-        return _Ordered(program, self.state, prints, provenance, costs, self.order[order], moved)
+        return _Ordered(program, self.state, prints, accesses, costs, self.order[order], moved)
 
     def synchronised(self, found: SyncEncoding) -> Synchronised:
         """With tokens. Raises UserError E0520."""
-        needs = find_dependences(self.program, self.prints.runs, self.provenance)
+        needs = find_dependences(self.program, self.accesses)
         if self.turns is not None:
             needs = replace(needs, needs=np.maximum(needs.needs, self.turns))
-        held = held_instructions(self.program, self.prints.runs, self.provenance).latest
+        held = held_instructions(self.program, self.accesses).latest
         done = choose_tokens(self.program, needs, held, found, self.taken if is_limited(self.program.machine) else None)
         return replace(done, source=np.append(self.order, ADDED)[done.source])
 
@@ -154,12 +154,12 @@ class _Ordered:
         return replace(done, timeline=time_costs(self.prints.reordered(program, order), tokens, self.costs.reordered(order)))
 
 
-def _ordered(plain: Program, state: State, clocked: bool) -> _Ordered:
+def _ordered(plain: Program, state: State, clocked: bool) -> tuple[_Ordered, Provenance]:
     order = np.arange(len(plain))
     provenance = Provenance(plain, state, order)
     prints = footprints(plain, state, order, provenance)
     costs = instruction_costs(plain, prints, provenance) if clocked else None
-    return _Ordered(plain, state, prints, provenance, costs, order)
+    return _Ordered(plain, state, prints, list(accesses_by_memory(plain, prints.runs, provenance)), costs, order), provenance
 
 
 def _cycles(done: Synchronised) -> float:
