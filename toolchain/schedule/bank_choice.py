@@ -7,7 +7,6 @@ Where the ports of banks are limited, units wait for each other if both stand in
 """
 
 import itertools
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -113,11 +112,12 @@ def _uses(plan: Plan, origins: Origins, timeline: Timeline) -> Uses:
         operation = origins.operation[chosen.instruction]
         for index, write in itertools.product(np.unique(operation[operation != NONE]).tolist(), (False, True)):
             mine, stands = chosen.take((operation == index) & (chosen.write == write)), _stands(machine, plan, index, memory.name, write)
-            starts = [start for start, *_ in stands]
-            for instruction, at in zip(mine.instruction.tolist(), mine.start.tolist(), strict=True):
-                place = bisect_right(starts, at) - 1
-                if place >= 0 and at < stands[place][2]:
-                    found.setdefault(instruction, set()).add((stands[place][3], write))
+            place = np.searchsorted(np.array([start for start, *_ in stands], np.int64), mine.start, "right") - 1
+            stops = np.array([stop for _, _, stop, _ in stands], np.int64)
+            inside = np.flatnonzero((place >= 0) & (mine.start < np.append(stops, 0)[place]))
+            pairs: list[list[int]] = np.unique(np.column_stack([mine.instruction[inside], place[inside]]), axis=0).tolist()
+            for instruction, at in pairs:
+                found.setdefault(instruction, set()).add((stands[at][3], write))
     return {instruction: frozenset(own) for instruction, own in found.items()}
 
 

@@ -93,14 +93,13 @@ def _plainly_known(expr: Expr, names: frozenset[str]) -> bool:
     waiting = [expr]
     while waiting:
         part = waiting.pop()
-        match part:
-            case Name(id=name):
-                if name not in names:
-                    return False
-            case Member() | Index() | Call():
+        if isinstance(part, Name):
+            if part.id not in names:
                 return False
-            case _:
-                waiting += children(part)
+        elif isinstance(part, Member | Index | Call):
+            return False
+        elif not isinstance(part, Const):
+            waiting += children(part)
     return True
 
 

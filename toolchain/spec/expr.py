@@ -276,8 +276,11 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
+    members = _members(type(expr))
+    if not members:
+        return expr
     new: dict[str, object] = {}
-    for name in _members(type(expr)):
+    for name in members:
         old: object = getattr(expr, name)
         if isinstance(old, Expr):
             value = rewrite(old, change)

@@ -41,8 +41,9 @@ class Instance:
         if self.rows is not None:
             names |= row_names(problem, problem.kernel.place(self.step.place), self.rows)
         names |= names_of_tile(problem, self.tile, self.rows is None)
-        scope = {**problem.numbers, **names}
-        for place in (p for p in problem.kernel.places if p.name in self.slots):
+        places = [place for place in problem.kernel.places if place.name in self.slots]
+        scope = {**problem.numbers, **names} if any(place.names and place.name not in problem.kept for place in places) else {}
+        for place in places:
             kept = problem.kept.get(place.name)
             if kept and self.rows is not None:
                 names |= {f"{place.name}_{key}": value for key, value in ring_names(problem, place, kept, self.rows).items()}
