@@ -114,9 +114,10 @@ def _uses(plan: Plan, origins: Origins, timeline: Timeline) -> Uses:
             mine, stands = chosen.take((operation == index) & (chosen.write == write)), _stands(machine, plan, index, memory.name, write)
             place = np.searchsorted(np.array([start for start, *_ in stands], np.int64), mine.start, "right") - 1
             stops = np.array([stop for _, _, stop, _ in stands], np.int64)
-            inside = np.flatnonzero((place >= 0) & (mine.start < np.append(stops, 0)[place]))
-            pairs: list[list[int]] = np.unique(np.column_stack([mine.instruction[inside], place[inside]]), axis=0).tolist()
-            for instruction, at in pairs:
+            inside = (place >= 0) & (mine.start < np.append(stops, 0)[place])
+            pairs = mine.instruction[inside] * len(stands) + place[inside]
+            numbers: list[int] = pairs[np.diff(pairs, prepend=-1) != 0].tolist()  # neighbouring runs mostly stand in the same place
+            for instruction, at in (divmod(number, len(stands)) for number in numbers):
                 found.setdefault(instruction, set()).add((stands[at][3], write))
     return {instruction: frozenset(own) for instruction, own in found.items()}
 

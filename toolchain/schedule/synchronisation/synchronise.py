@@ -210,7 +210,7 @@ def _stream_plan(
     signals, holds = (_list(fence[who].astype(np.int64)) for fence in fences)
     at = dict[int, int]()
     hold: list[int] = []
-    needs = _rows(dependences.needs[who])
+    needs = _rows(_of_others(program, dependences.needs, who))
     behinds = _rows(held[who]) if is_ordered(program.machine) else [()] * len(original)
     for number, index in enumerate(original):
         wanted = [at[need] for need in needs[number] if need >= 0] + hold
@@ -228,6 +228,14 @@ def _stream_plan(
 
 def _list(column: NDArray[np.int64] | NDArray[np.int32]) -> list[int]:
     return column.tolist()
+
+
+def _of_others(program: Program, needs: Needs, who: Ints) -> Needs:
+    """The needs of these instructions without those of their own unit where it takes one after the other."""
+    found, units = needs[who], program.unit[who]
+    overlaps = np.array([unit.overlaps for unit in program.machine.units])[units]
+    found[np.flatnonzero(~overlaps), units[~overlaps]] = -1
+    return found
 
 
 def _rows(needs: Needs) -> Sequence[Sequence[int]]:
