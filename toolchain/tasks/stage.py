@@ -288,7 +288,7 @@ STAGES = (
     Stage(
         "accuracy",
         "how right the integers are on samples that did not calibrate them",
-        "evaluate:measure_accuracy",
+        "accuracy:measure_accuracy",
         _RUNNING,
         GRAPH_LIBRARIES,
         after=("onnx", "graph"),

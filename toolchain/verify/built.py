@@ -1,6 +1,6 @@
 """The files of a build, read back for verification and reports, and a region's program beside the operations that it should compute."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from toolchain.abi.dram_map import DramMap
 from toolchain.abi.origins import NONE, Origins
 from toolchain.analysis.state import State
 from toolchain.codegen.binary import read_origins
+from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.store import read_stage
 from toolchain.isa.program import Ints, Program
 from toolchain.passes.join_recurrent import join_as
@@ -32,6 +33,7 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics, Range
 from toolchain.timing.simulate import Timeline, time_state
 
 
@@ -253,3 +255,9 @@ def program_of_build(built: Built, call: ir.Node) -> ProgramUnderTest:
     region = read_region(backend.machine, backend.kernels, built.partitioned, call)
     program = next(item for item in built.bundle.manifest.regions if item.name == region.name)
     return bundled_program(built.bundle, program, region, backend.machine, built.place)
+
+
+def stored_ranges(machines: Iterable[Machine]) -> dict[str, Range]:
+    """The stored range of each machine's activations, by the domain of its integer functions."""
+    found = [(machine.name, (machine.quantisation or Numerics()).activation) for machine in machines]
+    return {integer_domain(number, name): stored for number, (name, stored) in enumerate(found)}

@@ -18,7 +18,6 @@ from toolchain.accuracy.errors import measure_errors
 from toolchain.codegen.c99 import c99_code
 from toolchain.graph.calibration.table import Table, joined, sample_at, sample_count
 from toolchain.graph.integers.calls import integer_tensors
-from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.regions import GraphRegion, onnx_of, region_calls, region_function
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.graph.states import Sequences
@@ -41,8 +40,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.memo import Memo, array_parts, digest_of_parts
 from toolchain.spec.model import Machine, Tolerance
-from toolchain.spec.model.quantisation import Numerics, Range
-from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bundled_schedule, integer_files
+from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bundled_schedule, integer_files, stored_ranges
 from toolchain.verify.compare import (
     LAST_BITS,
     Comparison,
@@ -261,12 +259,6 @@ def _check_floats(built: Built, images: Samples, say: Callable[[str], object]) -
     for name, stage in others:
         say(f"float stage {name} beside the file")
         found.check(stage, name, Table(0, {}))
-
-
-def stored_ranges(machines: Iterable[Machine]) -> dict[str, Range]:
-    """The stored range of each machine's activations, by the domain of its integer functions."""
-    found = [(machine.name, (machine.quantisation or Numerics()).activation) for machine in machines]
-    return {integer_domain(number, name): stored for number, (name, stored) in enumerate(found)}
 
 
 def _macs(model: ir.Model) -> int:
