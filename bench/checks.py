@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.workloads import Workload, resnet18_c2, tinies, vendor
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.compile import compiler
+from toolchain.spec.compile import compiler
 from toolchain.timing.simulate import time_program
 
 REPEATS = 5

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.analysis.compile import LISTENER
 from toolchain.commands.machine import Stopwatch, sign
+from toolchain.spec.compile import LISTENER
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.analysis.compile import load_library
 from toolchain.isa.c_source import HELPERS, CValue, CWriter, Interval, binary, c_scalar
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
+from toolchain.spec.compile import load_library
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import evaluate
 from toolchain.spec.expr import Expr

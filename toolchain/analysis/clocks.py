@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_checker
 from toolchain.isa.program import Ints, Program, queue_table
 from toolchain.isa.sync_tokens import ALL_PRIOR, COUNTING, FLAG, Moves, SyncTokens, sync_tokens
+from toolchain.spec.compile import load_checker
 from toolchain.spec.errors import Diagnostic
 
 Flags = NDArray[np.bool_]

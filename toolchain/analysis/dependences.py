@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_checker
 from toolchain.isa.footprint.footprints import Runs, join_runs
 from toolchain.isa.footprint.provenance import Provenance, register_runs
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.arrays import ranked
+from toolchain.spec.compile import load_checker
 
 Needs = NDArray[np.int32]
 Flags = NDArray[np.bool_]

@@ -6,12 +6,12 @@ Addresses, guards and bounds are computed over columns of loop-invariant values.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from toolchain.analysis.compile import CHECKER
 from toolchain.isa.c_source import HELPERS, INT64, CValue, CWriter
 from toolchain.isa.footprint.footprints import LONGEST
 from toolchain.isa.footprint.loop_nest import Exists, Nest, instance_of, machine_nests, scheduled
 from toolchain.isa.footprint.walk import Fold, Guard, Loop, free_vars
 from toolchain.isa.semantics import ir
+from toolchain.spec.compile import CHECKER
 from toolchain.spec.expr import Choose, Expr
 from toolchain.spec.model import Machine, Memory, View
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_library
 from toolchain.analysis.footprint_source import FootprintSource, Table, footprint_source, large_kinds
 from toolchain.analysis.state import State
 from toolchain.isa.footprint import vector as footprint_vector
@@ -20,6 +19,7 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex
 from toolchain.spec.arrays import Array
+from toolchain.spec.compile import load_library
 from toolchain.spec.expr import Expr
 from toolchain.spec.fingerprint import MachineKey
 

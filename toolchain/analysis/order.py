@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_checker
 from toolchain.analysis.token_run import TokenRun, run_tokens
 from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import ALL_PRIOR, WINDOW, Moves, SyncTokens, sync_tokens
+from toolchain.spec.compile import load_checker
 from toolchain.spec.errors import Diagnostic, UserError, fail
 
 SHOWN = 8

@@ -16,7 +16,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_checker
 from toolchain.isa.footprint.footprints import Footprints, Runs, granules
 from toolchain.isa.footprint.loop_nest import machine_nests, project
 from toolchain.isa.footprint.provenance import Provenance
@@ -28,6 +27,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.flow import value_flows
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.arrays import Array, distinct
+from toolchain.spec.compile import load_checker
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.expr import Const
 

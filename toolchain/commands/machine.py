@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from toolchain.analysis.compile import LISTENER
+from toolchain.spec.compile import LISTENER
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolchain.analysis.compile import link_program
 from toolchain.codegen.generator import render
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, Interface
 from toolchain.runtime.stand_alone import BUNDLE_SOURCE, HEADER, ROUNDED, RUNTIME, ProgramWriter, region_sources, stand_alone, written
+from toolchain.spec.compile import link_program
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

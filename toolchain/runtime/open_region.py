@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.analysis.compile import load_library
 from toolchain.codegen.vendor_tool import tool_path
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.isa.decode import decode
@@ -26,6 +25,7 @@ from toolchain.runtime.process_device import ProcessDevice
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import Value, array_of, buffer_of, join_images, pack, split_images, unpack
 from toolchain.spec.arrays import Array
+from toolchain.spec.compile import load_library
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import time_state

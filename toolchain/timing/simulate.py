@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import prepare_program
-from toolchain.analysis.compile import load_checker
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
+from toolchain.spec.compile import load_checker
 from toolchain.timing.cost import Costs, instruction_costs
 from toolchain.timing.event_run import run_events
 from toolchain.timing.timeline import Result, Times, empty_result

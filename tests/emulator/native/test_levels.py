@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests.tiny_machine import tiny
-from toolchain.analysis.compile import load_library
 from toolchain.emulator.native.function import new_function
 from toolchain.emulator.native.levels import Factors, Nest, packing_functions
 from toolchain.emulator.native.source import TEMPLATES
@@ -18,6 +17,7 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.loops import MOST_ITERATIONS
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec import expr as ex
+from toolchain.spec.compile import load_library
 from toolchain.spec.expr import Expr
 from toolchain.spec.model import ScalarType
 

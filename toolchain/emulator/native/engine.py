@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolchain.analysis.compile import compiler, load_known
 from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.loops import TOO_MANY
 from toolchain.spec.arrays import Array
+from toolchain.spec.compile import compiler, load_known
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import PACKAGE, package_hash
 from toolchain.spec.fingerprint import MachineKey, notes_hash

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from toolchain.graph.quantisation.descent import descend
 from toolchain.spec.arrays import Array, Reals
 
 FINE = 1 << 10
@@ -26,8 +27,6 @@ CHUNK = 1024
 """Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
 BLOCK = 512
 """Columns whose slopes are found at once: products of large matrices take least time for each number."""
-NARROW = 32
-"""Columns of a block whose steps reach each other one by one."""
 SYMMETRIC = 4
 """A product in float64 takes this many times as long as one of a matrix with itself in float32 (measured: 47 and 140 GFLOP/s, half left out)."""
 FEW = 64
@@ -190,7 +189,7 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
             slope = slopes.of(span)
             if pull is not None:
                 slope += pull[span]
-            steps = _descend(found[span], slope, inner, (low, high))
+            steps = descend(found[span], slope, inner, (low, high), FINE)
             if steps.any():
                 found[span] += steps
                 slopes.move(span, steps)
@@ -198,19 +197,6 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
         if not moved:
             break
     return np.ascontiguousarray(found.T)
-
-
-def _descend(stored: Reals, left: Reals, inner: Reals, limits: tuple[int, int]) -> Reals:
-    """One sweep over a block of columns; the steps to take, [some, rows] as all of it. left: the slopes, which it changes. inner: [some, some]."""
-    steps, diagonal, pushes = np.zeros(left.shape), np.maximum(np.diagonal(inner), 1.0) * FINE, inner * FINE
-    for start in range(0, len(left), NARROW):
-        some = slice(start, min(start + NARROW, len(left)))
-        left[some] += pushes[some, :start] @ steps[:start]
-        for k in range(start, some.stop):
-            mine = left[k] + pushes[k, start:k] @ steps[start:k]
-            wanted = stored[k] - np.rint(mine / diagonal[k])
-            steps[k] = np.minimum(np.maximum(wanted, limits[0]), limits[1]) - stored[k]
-    return steps
 
 
 def round_channels(weights: Reals, hessians: Reals, low: int, high: int, drift: Reals | None = None) -> Reals:

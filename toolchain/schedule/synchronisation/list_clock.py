@@ -10,9 +10,9 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.analysis.compile import load_checker
 from toolchain.isa.program import Ints, Program
 from toolchain.schedule.synchronisation.plan import Durations
+from toolchain.spec.compile import load_checker
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from toolchain.analysis import compile as native
 from toolchain.isa.c_source import HELPERS
+from toolchain.spec import compile as native
 from toolchain.spec.errors import UserError
 
 
@@ -149,7 +149,7 @@ def test_a_process_may_load_hundreds_of_engines(tmp_path: Path) -> None:
 
 def fresh_answer(cache: Path, source: str) -> int:
     """What a new process gets from `int answer(void)`."""
-    program = "import sys, platformdirs\nplatformdirs.user_cache_dir = lambda *_: sys.argv[1]\nfrom toolchain.analysis.compile import load_library\n"
+    program = "import sys, platformdirs\nplatformdirs.user_cache_dir = lambda *_: sys.argv[1]\nfrom toolchain.spec.compile import load_library\n"
     program += "print(load_library('answer', sys.argv[2]).answer())"
     command = [sys.executable, "-c", program, str(cache.parent), source]
     return int(subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parents[2]).stdout)
