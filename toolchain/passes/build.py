@@ -5,13 +5,12 @@ Several machines share one graph: each takes its turn at the nodes that the mach
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from pathlib import Path
 from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Means, Samples, Seen, Table, calibrate, channel_means, sample_at
+from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
@@ -130,7 +129,6 @@ def build_turns(path: Path, dims: Mapping[str, int], turns: Sequence[Turn], stor
     model = load_graph(path, dims)
     imported = store.save("00-import", model)
     original, last, context = model.clone(), float_stages(turns[0].passes), turns[0].context
-    observing = [Turn(turn.passes, replace(turn.context, observe=cache(partial(_observe, original, turn.context)))) for turn in turns]
 
     def keep(number: int, name: str, left: ir.Model) -> None:
         stage = store.save(stage_name(number, name), left)
@@ -138,7 +136,7 @@ def build_turns(path: Path, dims: Mapping[str, int], turns: Sequence[Turn], stor
             known = _check_key(path, imported, stage, context, store)
             CHECKED.of(known, lambda: check_floats(path, imported, original, left, context, stage_name(number, name), store))
 
-    return run_steps(model, steps_of(observing), keep)
+    return run_steps(model, steps_of(turns), keep)
 
 
 def _check_key(path: Path, imported: Path, stage: Path, context: Context, store: Store) -> str:
@@ -151,11 +149,6 @@ def _check_key(path: Path, imported: Path, stage: Path, context: Context, store:
     given = [(str(lent), digest) for lent, digest in sorted(store.lent.items())]
     texts = repr((str(path.absolute()), stage.name, given, deviations)).encode(errors="surrogateescape")
     return digest_of_parts([texts, imported.read_bytes(), stage.read_bytes(), *array_parts(sample)])
-
-
-def _observe(model: ir.Model, context: Context, count: int, names: frozenset[str]) -> Means:
-    samples = {name: array[:count] for name, array in (context.samples or {}).items()}
-    return channel_means(model, samples, names, context.place)
 
 
 def stage_name(number: int, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Means, Samples, Table
+from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import INTEGER
 from toolchain.operations.library import Kinds, builtin_kinds
@@ -128,7 +128,7 @@ class Context:
     further: whether another one is asked after it.
     wishes: of the user about where nodes are; the first that fits a node holds.
     policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
-    say: tells the user how far a long pass has come. observe: the means of some tensors of the float network on the first so many samples alone.
+    say: tells the user how far a long pass has come.
     kinds: the operations that there are.
     judge: of the loss by integers; None where any loss is accepted. states: by input, the output that is this input in the next step.
     """
@@ -145,7 +145,6 @@ class Context:
     policy: Policy = "pays"
     recorded: bool = False
     say: Callable[[str], None] = _silent
-    observe: Callable[[int, frozenset[str]], Means] | None = None
     kinds: Kinds = field(default_factory=builtin_kinds)
     judge: Judge | None = None
     states: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -1,7 +1,7 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from toolchain.graph.calibration.output_ranges import Reader, judge_scales
 from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.calibration.table import Means, Table
 from toolchain.graph.integers.calls import Reasons
-from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
+from toolchain.graph.integers.functions import FUSED, kind_of
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.rewrite import drop_unused_constants
@@ -23,7 +23,7 @@ from toolchain.passes.emit_integers import Emitter, drop_functions, float_consta
 from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
-from toolchain.passes.refine import Layer, Lesson, affordable, inner_name, layer_of, refine
+from toolchain.passes.refine import Layer, Lesson, affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
@@ -36,6 +36,8 @@ DRAFTED = 4
 """Samples of a draft of the weights, which takes a fifth of the time of a whole fit."""
 DOUBTFUL = 4
 """So many times the budget (assumed), and integers are in doubt: where a draft of their weights loses as much, calls are left without a whole fit."""
+EVERYTHING = 1.0
+"""The loss of integers that keep as good as no share of the work: a draft of their weights is not made."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -179,20 +181,23 @@ class Quantize(Pass):
 
         found: not fitted, with the loss of the fast method.
         """
-        far, table = DOUBTFUL * trials.judge.budget, context.table
-        if found.loss <= far or table is None:
+        far = DOUBTFUL * trials.judge.budget
+        if far < found.loss < EVERYTHING and self._draft(found, numerics, trials, context) <= far:
             return False
+        return found.loss > far and leave_costly(model, self._costly(found, trials, numerics, context))
+
+    def _draft(self, found: "_Found", numerics: Numerics, trials: Trials, context: Context) -> float:
+        """The loss of a fit on few samples."""
         context.say("a draft of the weights")
-        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), table.means, 1)
+        draft, lesson = found.integer.clone(), Lesson(context.samples or {}, min(DRAFTED, trials.learnt), 1)
         refine(draft, found.floating, _layers(found.floating, context), numerics, lesson, context.say)
-        return trials.measured(draft)[0] > far and leave_costly(model, self._costly(found, trials, numerics, context))
+        return trials.measured(draft)[0]
 
     def _refine(self, model: ir.Model, floating: Evened, numerics: Numerics, trials: Trials | None, context: Context) -> Mapping[str, float]:
         """Chooses weights and biases on samples, where that was asked for; the error of each layer."""
         if context.samples and self._accurate(context, floating.table):
-            count, layers = trials.learnt if trials else self.samples, _layers(floating.model, context)
-            lesson = Lesson(context.samples, count, _means(model, floating.table, layers, count, context))
-            return refine(model, floating.model, layers, numerics, lesson, context.say)
+            lesson = Lesson(context.samples, trials.learnt if trials else self.samples)
+            return refine(model, floating.model, _layers(floating.model, context), numerics, lesson, context.say)
         return {}
 
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
@@ -211,13 +216,6 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
     asked = with_aligned_joins(trial, context.devices, context.kinds)
     placement = place_calls(list(asked.graph), context.devices, context.policy)
     return {node.name or "": reasons for node, reasons in placement.refused.items() if node.domain == context.domain}
-
-
-def _means(model: ir.Model, table: Table, layers: Collection[str], count: int, context: Context) -> Means:
-    """The channel means of the layers' results in the float network on the first samples. model: the quantised one. table: of all samples."""
-    if table.samples <= count or context.observe is None:
-        return table.means
-    return context.observe(count, frozenset(inner_name(node) for node in model.graph if is_integer(node) and node.name in layers))
 
 
 def _layers(floating: ir.Model, context: Context) -> dict[str, Layer]:

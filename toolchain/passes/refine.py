@@ -13,16 +13,16 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of
+from toolchain.graph.calibration.ranges import rounded
+from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of, tap_means
 from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Means, Samples
-from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, ZERO, Call, read_call, zero_of
+from toolchain.graph.calibration.table import Samples
+from toolchain.graph.integers.calls import SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.quantisation.least_squares import SWEEPS, Gram, round_channels, round_rows
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.operations.library import Kinds
-from toolchain.passes.fuse import INNER
 from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Numerics
@@ -52,14 +52,14 @@ class Layer:
 @dataclass(frozen=True)
 class Seen:
     """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; grams: of each group;
-    wanted: mean of each channel of its output in the float network before any activation, None where it is not known; scales: of a step of
-    its input and of its output; zeros: attributes of its call that say which stored integers stand for zero."""
+    wanted: mean of each channel of its output in the float network before any activation; scales: of a step of its input and of its output;
+    zeros: attributes of its call that say which stored integers stand for zero."""
 
     rows: Reals
     means: Reals
     grams: tuple[Gram, ...]
     drift: Drift
-    wanted: Reals | None
+    wanted: Reals
     scales: tuple[float, float]
     zeros: Mapping[str, int]
 
@@ -90,12 +90,11 @@ class Refined:
 
 @dataclass(frozen=True)
 class Lesson:
-    """samples: the first `count` of them are looked at. means: of the float network on these. sweeps: of the descent, at most; more take longer and
+    """samples: the first `count` of them are looked at. sweeps: of the descent, at most; more take longer and
     gain less."""
 
     samples: Samples
     count: int
-    means: Means
     sweeps: int = SWEEPS
 
 
@@ -121,7 +120,7 @@ def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], nu
         if is_integer(node) and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
             twin = _advance(floats, waiting, name)
-            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats, lesson.means), numerics, lesson.sweeps)
+            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats), numerics, lesson.sweeps)
             if found is not None:
                 _store(node, found.stored)
                 errors[name] = found.error
@@ -142,7 +141,7 @@ def affordable(model: ir.Model, count: int) -> int:
     return max(min(count, MAX_BYTES // max(1, *sizes)), 1)
 
 
-def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper, means: Means) -> Seen:
+def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper) -> Seen:
     """node: the layer's integer call, before it is computed. twin: the same in the float network."""
     value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
@@ -153,16 +152,16 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     moments = moments_of(layer.call, given, layer.weights.shape)
     rows = _rows(layer.weights, len(moments.inputs))
     grams = tuple(Gram(each, rows.shape[1]) for each in moments.inputs)
-    drift = drift_of(layer.call, given, reals, steps[0], layer.weights)
-    held = means.get(inner_name(node), ())
-    wanted = np.asarray(held) if len(held) == len(layer.weights) else None
+    drift = drift_of(layer.call, given, reals, steps[0], layer.weights, moments.inputs)
+    wanted = _means(layer, rows, tap_means(layer.call, reals, layer.weights.shape))
     zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}
     return Seen(rows, moments.means, grams, drift, wanted, (steps[0], steps[1]), zeros)
 
 
-def inner_name(node: ir.Node) -> str:
-    """The tensor of the float network that an integer call makes before its activation."""
-    return node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, "")
+def _means(layer: Layer, rows: Reals, taps: Reals) -> Reals:
+    """[channels] of a layer's output in the float network, rounded. rows: [groups, rows, k], its weights. taps: [groups, k], means of its inputs."""
+    found = np.einsum("gok,gk->go", rows, taps).reshape(-1) + layer.bias
+    return np.array([rounded(float(each)) for each in found])
 
 
 def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
@@ -274,23 +273,18 @@ def _rounded_rows(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps
     return np.split(found, len(steps), 1)
 
 
-def _stored(layer: Layer, rounded: Reals, steps: Reals, seen: Seen, numerics: Numerics) -> Stored | None:
+def _stored(layer: Layer, whole: Reals, steps: Reals, seen: Seen, numerics: Numerics) -> Stored | None:
     """The layer's constants; None where the machine has no such integers."""
-    stored, scales = rounded.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
+    stored, scales = whole.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
-        return stored_product(layer.call, stored, steps, _centred(layer, rounded, steps, seen), scales, numerics, seen.zeros)
+        return stored_product(layer.call, stored, steps, _centred(whole, steps, seen), scales, numerics, seen.zeros)
     except (TooFineError, UserError):
         return None
 
 
-def _centred(layer: Layer, rounded: Reals, steps: Reals, seen: Seen) -> Reals:
-    """The bias at which the mean of each channel is that of the float network; where that is not known, of the float weights on these inputs."""
-    scale = seen.scales[0]
-    sums = np.einsum("gok,gk->go", rounded, seen.means).reshape(-1) * steps * scale
-    if seen.wanted is not None:
-        return seen.wanted - sums
-    floats = np.einsum("gok,gk->go", seen.rows, seen.means).reshape(-1) * scale
-    return layer.bias.astype(np.float64) + floats - sums
+def _centred(whole: Reals, steps: Reals, seen: Seen) -> Reals:
+    """The bias at which the mean of each channel is that of the float network."""
+    return seen.wanted - np.einsum("gok,gk->go", whole, seen.means).reshape(-1) * steps * seen.scales[0]
 
 
 def _store(node: ir.Node, stored: Stored) -> None:

@@ -15,7 +15,7 @@ from onnx import helper
 from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model, n
 from toolchain.graph.calibration import statistics
-from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, JOINED_BYTES, WEIGHT_PARTS, columns_of, drift_of, joined, moments_of
+from toolchain.graph.calibration.statistics import INPUT_PARTS, JOINED_BYTES, ROW_PARTS, columns_of, drift_of, joined, moments_of
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.quantisation.least_squares import Gram, output_errors, products_of, round_rows
 from toolchain.operations.library import builtin_kinds
@@ -136,10 +136,12 @@ def test_drift_of_a_convolution(data: st.DataObject, group: int) -> None:
     inputs = [rng.integers(-128, 128, (1, 4, 6, 5)).astype(np.int8) for _ in range(2)]
     floats = [((x + rng.integers(-INPUT_PARTS, INPUT_PARTS, x.shape) / INPUT_PARTS) * SCALE).astype(F) for x in inputs]
     weights = rng.normal(size=(8, 4 // group, 2, 3)).astype(F)
-    found = drift_of(call("conv2d", attributes), inputs, floats, SCALE, weights)
+    layer = call("conv2d", attributes)
+    found = drift_of(layer, inputs, floats, SCALE, weights, moments_of(layer, inputs, weights.shape).inputs)
     proto = model([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], {"x": inputs[0].shape}, {"y": None}, {"w": weights})
     products, energy = np.zeros(found.products.shape), np.zeros(found.energy.shape)
-    step = float(np.abs(weights).max()) * DROPPED / WEIGHT_PARTS / INPUT_PARTS  # to which drift is rounded
+    row = np.abs(weights).reshape(group, 8 // group, -1).max(2)[..., None] / ROW_PARTS
+    step = row * weights[0].size / 2 + 1 / INPUT_PARTS  # inputs are off by a step at most, and the weights by half a part of the largest
     products_limit, energy_limit = np.zeros(products.shape), np.zeros(energy.shape)
     for x, real in zip(inputs, floats, strict=True):
         drift = run(proto, {"x": x.astype(F) - real / F(SCALE)})["y"].astype(np.float64).reshape(group, 8 // group, -1)
@@ -149,12 +151,12 @@ def test_drift_of_a_convolution(data: st.DataObject, group: int) -> None:
         energy_limit += (2 * step * np.abs(drift) + step**2).sum(2)
     assert (np.abs(found.products - products) <= products_limit).all()
     assert (np.abs(found.energy - energy) <= energy_limit).all()
-    assert np.abs(products).max() > 10 * step
+    assert np.abs(products).max() > 10 * step.max()
 
 
 def test_inputs_without_errors_do_not_drift() -> None:
     inputs = [np.arange(-6, 6, dtype=np.int8).reshape(2, 6)]
-    found = drift_of(call("dense", {}), inputs, [inputs[0] * F(SCALE)], SCALE, np.ones((3, 6), F))
+    found = drift_of(call("dense", {}), inputs, [inputs[0] * F(SCALE)], SCALE, np.ones((3, 6), F), inputs[0][None])
     assert not found.products.any()
     assert not found.energy.any()
 
@@ -166,7 +168,7 @@ def test_weights_take_back_what_they_can() -> None:
     inputs, weights = np.rint(floats / SCALE * 1.1).astype(np.int8), rng.uniform(20, 60, (5, 4))
     layer = call("dense", {})
     gram = Gram(moments_of(layer, [inputs], weights.shape).inputs[0], len(weights))
-    drift = drift_of(layer, [inputs], [floats.astype(F)], SCALE, weights)
+    drift = drift_of(layer, [inputs], [floats.astype(F)], SCALE, weights, inputs[None])
     plain = round_rows(weights, gram, -128, 127)
     pulled = round_rows(weights, gram, -128, 127, drift.products[0] / gram.unit)
     np.testing.assert_allclose(pulled.sum(), weights.sum() / 1.1, rtol=0.02)

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import model, n, save
 from toolchain.graph.calibration import table
-from toolchain.graph.calibration.table import calibrate, channel_means, sample_at, sample_count, seen_of
+from toolchain.graph.calibration.table import calibrate, sample_at, sample_count, seen_of
 from toolchain.graph.importing.load import load_graph
 
 POOL = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
@@ -73,15 +73,6 @@ def test_samples_counted_together_or_one_by_one(shape: tuple[int, ...], monkeypa
     together = seen_of(arrays)
     monkeypatch.setattr(table, "GATHERED", 0)
     assert seen_of(arrays) == together
-
-
-def test_means_alone_are_those_of_a_whole_table(tmp_path: Path) -> None:
-    nodes = [n("Relu", ["x"], ["r"]), n("Neg", ["r"], ["m"]), n("Sqrt", ["x"], ["s"]), n("ReduceSum", ["m"], ["y"])]
-    graph, samples = imported(tmp_path, nodes, x=(1, 3, 6, 6)), {"x": normal(2, 4, 1, 3, 6, 6)}
-    wanted = calibrate(graph, samples)
-    assert "s" in wanted.unusable
-    assert channel_means(graph, samples, {"r", "s", "m"}) == {name: wanted.tensors[name].means for name in ("r", "m")}
-    assert channel_means(graph, samples, ()) == {}
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4, 5), 1), ((2, 3, 4), 2), ((2, 3), 1), ((3,), None), ((2, 3, 4, 5, 6), 1)])

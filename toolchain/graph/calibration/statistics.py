@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
+from toolchain.graph.whole_products import LARGEST, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
 
 MAX_ROWS = 1 << 14
@@ -38,11 +39,15 @@ class Moments:
 
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, or int16 less their zero, one array a sample. weights: the shape of the layer's weights."""
-    sums = sum((_tap_sums(call, array, weights) for array in inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
-    total = sum(_positions(call, array, weights) for array in inputs)
     places = sampled(call, inputs, weights)
     columns = [columns_of(call, array, weights, some) for array, some in zip(inputs, places, strict=True)]
-    return Moments(sums / max(total, 1), np.concatenate(columns, 1))
+    return Moments(tap_means(call, inputs, weights), np.concatenate(columns, 1))
+
+
+def tap_means(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Reals:
+    """[groups, k] of every tap over all output positions. inputs: whole or float, one array a sample. weights: as in `moments_of`."""
+    sums = sum((_tap_sums(call, array, weights) for array in inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
+    return sums / max(sum(_positions(call, array, weights) for array in inputs), 1)
 
 
 def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -104,8 +109,8 @@ def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
     """[groups, k]: the sum of every tap over all output positions."""
     if not _slides(call):
         return _rows(x).sum(0, dtype=np.float64)[None]
-    views = _views(call, x, weights)
-    taps = [views[..., i, j].sum((0, 2, 3), dtype=np.int64) for i in range(weights[2]) for j in range(weights[3])]
+    views, wide = _views(call, x, weights), np.int64 if x.dtype.kind == "i" else np.float64
+    taps = [views[..., i, j].sum((0, 2, 3), dtype=wide) for i in range(weights[2]) for j in range(weights[3])]
     return np.stack(taps, 1).reshape(groups_of(call), -1).astype(np.float64)
 
 
@@ -138,10 +143,10 @@ def _padded(x: Array, pads: Sequence[int]) -> Array:
 
 INPUT_PARTS = 1 << 6
 """Parts of a stored step to which float inputs are rounded; 2**15 of them is the largest input that counts."""
-WEIGHT_PARTS = 1 << 16
-"""Parts of the largest weight to which weights are rounded."""
-DROPPED = 1 << 13
-"""The divisor of a drift before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
+ROW_PARTS = 127
+"""Parts of the largest weight of a row to which its weights are rounded: drift is off by a hundredth then, and bytes multiply quickly."""
+DRIFT_BITS = 14
+"""To which the drift of a row is rounded, so that it has two digits of a byte."""
 
 
 @dataclass(frozen=True)
@@ -159,25 +164,33 @@ class Drift:
         return Drift(self.products[:, ::every], self.energy[:, ::every])
 
 
-def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, weights: Array) -> Drift:
+def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, weights: Array, columns: Array) -> Drift:
     """inputs: stored integers less their zero, one array a sample, a step worth `scale`. floats: the same inputs in the float network.
 
-    weights: the layer's, float.
+    weights: the layer's, float. columns: the inputs at output positions, as `moments_of` finds them.
     """
     group, shape = groups_of(call), weights.shape
-    unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
-    rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
-    products, energy = np.zeros(rows.shape), np.zeros(rows.shape[:2])
-    for array, real, some in zip(inputs, floats, sampled(call, inputs, shape), strict=True):
-        stored, wanted = (columns_of(call, values, shape, some).astype(np.float64) for values in (array, _parts(real, scale)))
-        errors = stored * INPUT_PARTS - wanted
-        drift = np.rint(np.matmul(rows, errors.transpose(0, 2, 1)) / DROPPED)
-        products += np.matmul(drift, stored)
-        energy += (drift * drift).sum(2)
-    worth = unit * DROPPED / INPUT_PARTS
-    return Drift(products * worth, energy * worth**2)
+    rows = weights.reshape(group, len(weights) // group, -1).astype(np.float64)
+    worth = np.abs(rows).max(2, initial=0.0) / ROW_PARTS
+    turned = np.rint(rows / np.where(worth > 0, worth, 1.0)[..., None]).astype(np.int8).transpose(0, 2, 1)
+    digits = _error_digits(call, inputs, floats, scale, shape)
+    drift = joined_digits([whole_products(digit, turned) for digit in digits]).transpose(0, 2, 1)
+    unit = 2.0 ** np.maximum(np.frexp(np.abs(drift).max(2, initial=0.0))[1] - DRIFT_BITS, 0)
+    whole, worth = np.rint(drift / unit[..., None]), worth * unit / INPUT_PARTS
+    products = joined_digits([whole_products(digit, columns) for digit in digits_of(whole)])
+    return Drift(products * worth[..., None], (whole * whole).sum(2) * worth**2)
 
 
-def _parts(real: Array, scale: float) -> Array:
-    """A float input in whole parts of a stored step."""
-    return np.clip(np.rint(np.asarray(real, np.float64) * (INPUT_PARTS / scale)), -(2**15), 2**15 - 1).astype(np.int16)
+def _error_digits(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, shape: tuple[int, ...]) -> list[Array]:
+    """High and low digits of the errors of inputs: each [groups, positions, k], int8. shape: of the weights."""
+    places, found = sampled(call, inputs, shape), (list[Array](), list[Array]())
+    for array, real, some in zip(inputs, floats, places, strict=True):
+        for held, digit in zip(found, digits_of(_errors(array, real, scale)), strict=True):
+            held.append(columns_of(call, digit, shape, some))
+    return [np.concatenate(held, 1) for held in found]
+
+
+def _errors(stored: Array, real: Array, scale: float) -> Array:
+    """Of the integers of an input, in parts of a stored step."""
+    parts = np.clip(np.rint(np.asarray(real, np.float64) * (INPUT_PARTS / scale)), -(2**15), 2**15 - 1).astype(np.int32)
+    return np.clip(stored.astype(np.int32) * INPUT_PARTS - parts, -LARGEST, LARGEST)

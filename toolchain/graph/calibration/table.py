@@ -5,7 +5,7 @@ Padding that only a maximum reads, and therefore drops, counts for nothing: no s
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
-from toolchain.graph.session import ONCE, Session, run_session
+from toolchain.graph.session import Session, run_session
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
@@ -83,10 +83,14 @@ GATHERED = 1 << 16
 
 
 @dataclass
-class _Means:
+class _Sums:
     """waiting: arrays of equal shapes that are not counted yet."""
 
     means: Reals | float = 0.0
+    counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
+    maximum: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
     waiting: list[Floats] = field(default_factory=list["Floats"])
 
     def add(self, values: Floats) -> None:
@@ -114,16 +118,6 @@ class _Means:
             sums = np.einsum("nbca->nc", apart, dtype=np.float64)  # in half the time of a mean
             self.means = self.means + sums.sum(0) / (apart.shape[1] * apart.shape[3])
 
-
-@dataclass
-class _Sums(_Means):
-    counts: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
-    maximum: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-
-    def take(self, values: Floats) -> None:
-        super().take(values)
         self.counts += count(values)
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         self.maximum = max(self.maximum, -self.low, self.high)
@@ -140,29 +134,17 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     values += [value for value in model.graph.inputs if is_float(value)]
     named = {value.name or "": value for value in values}
     sums = {name: _Sums() for name in named}
-    _observe(open_model(model, values, place), samples, named, sums, None, place)
+    _observe(open_model(model, values, place), samples, named, sums, place)
     unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
     _check_outputs(model, unusable, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
-def channel_means(model: ir.Model, samples: Samples, names: Collection[str], place: str = "") -> Means:
-    """The means of some tensors of a float network, as `calibrate` finds them; without those that are not finite. Raises UserError E0910."""
-    values = {value.name or "": value for node in model.graph for value in node.outputs if is_float(value) and value.name in names}
-    if not values:
-        return {}
-    sums = {name: _Means() for name in values}
-    _observe(open_model(model, list(values.values()), place, optimise=False, threads=ONCE), samples, values, sums, list(values), place)
-    return {name: _rounded_means(each, sample_count(samples)) for name, each in sums.items() if np.isfinite(each.means).all()}
-
-
-def _observe(
-    session: Session, samples: Samples, named: Mapping[str, ir.Value], sums: Mapping[str, _Means], outputs: Sequence[str] | None, place: str
-) -> None:
-    """Runs every sample and counts the named tensors among its inputs and outputs. outputs: those that are asked for, else all."""
+def _observe(session: Session, samples: Samples, named: Mapping[str, ir.Value], sums: Mapping[str, _Sums], place: str) -> None:
+    """Runs every sample and counts the named tensors among its inputs and outputs."""
     for index in range(sample_count(samples)):
         one = sample_at(samples, index)
-        for name, array in (run_session(session, one, outputs, place) | one).items():
+        for name, array in (run_session(session, one, place=place) | one).items():
             if name in sums:
                 sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
     for each in sums.values():
@@ -192,7 +174,7 @@ def _seen(sums: _Sums, number: int) -> Seen:
     return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), _rounded_means(sums, number))
 
 
-def _rounded_means(sums: _Means, number: int) -> tuple[float, ...]:
+def _rounded_means(sums: _Sums, number: int) -> tuple[float, ...]:
     return tuple(rounded(float(mean) / number) for mean in np.atleast_1d(sums.means))
 
 

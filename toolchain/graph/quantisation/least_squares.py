@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.graph.quantisation.descent import descend
+from toolchain.graph.whole_products import LARGEST, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
 
 FINE = 1 << 10
@@ -129,6 +130,8 @@ class Gram:
 
 def products_of(inputs: Array) -> Reals:
     """[k, k] of [n, k] whole numbers: the sums of their products, exact."""
+    if inputs.dtype == np.int8 and inputs.shape[1] > FEW:
+        return whole_products(inputs.T[None], inputs[None])[0]
     found, chunk = np.zeros((inputs.shape[1],) * 2), CHUNK if inputs.dtype == np.int8 else CHUNK // 4
     for first in range(0, len(inputs), chunk):
         part = inputs[first : first + chunk].astype(np.float32)
@@ -146,7 +149,13 @@ class _Slopes:
 
     def __post_init__(self) -> None:
         if self.gram.normal is None:
-            self.outputs = self.gram.columns @ self.errors
+            self.outputs = self._made()
+
+    def _made(self) -> Reals:
+        """The outputs of the errors that there are."""
+        if self.gram.inputs.dtype != np.int8 or max(self.errors.max(), -self.errors.min()) > LARGEST:
+            return self.gram.columns @ self.errors
+        return joined_digits([whole_products(self.gram.inputs[None], digit[None])[0] for digit in digits_of(self.errors)])
 
     def of(self, span: slice) -> Reals:
         """[some, rows]: the slopes of some columns."""

@@ -1,0 +1,63 @@
+"""Exact products of matrices of whole numbers: by ONNX Runtime's product of bytes, which takes an eighth of the time of one in float64 on a
+processor that multiplies bytes, else in float64."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from toolchain.graph.session import ONCE, Session, open_session, run_session
+from toolchain.spec.arrays import Array, Reals
+
+LONGEST = 1 << 15
+"""Products of two int8 whose sum an int32 holds with room to spare; of more, part by part."""
+SMALL = 1 << 20
+"""Multiply-accumulates below which a product takes less time than to ask for it."""
+BYTES = 256
+"""Values of a digit, from -BYTES / 2 to BYTES / 2 - 1."""
+LARGEST = BYTES**2 // 2 - BYTES
+"""Whole numbers up to this magnitude have two digits."""
+
+
+def whole_products(one: Array, other: Array) -> Reals:
+    """[groups, m, n] of [groups, m, k] and [groups, k, n], exact: whole numbers of at most 16 bits, whose sums stay below 2**53.
+
+    ONNX Runtime multiplies int8 of a single group.
+    """
+    if one.dtype != np.int8 or other.dtype != np.int8 or len(one) > 1 or one.shape[1] * other.size < SMALL:
+        return np.matmul(one.astype(np.float64), other.astype(np.float64))
+    found = np.zeros((one.shape[1], other.shape[2]))
+    for first in range(0, one.shape[2], LONGEST):
+        part = slice(first, first + LONGEST)
+        found += _multiplied(one[0, :, part], other[0, part])
+    return found[None]
+
+
+def digits_of(values: Array) -> tuple[Array, Array]:
+    """high and low, int8: high * BYTES + low are the values, whole numbers of at most LARGEST."""
+    whole = values.astype(np.int16)
+    low = whole.astype(np.int8)
+    return ((whole - low) >> 8).astype(np.int8), low
+
+
+def joined_digits(products: Sequence[Reals]) -> Reals:
+    """The products of numbers by those of their high and low digits."""
+    high, low = products
+    return high * BYTES + low
+
+
+def _multiplied(one: Array, other: Array) -> Array:
+    """The first operand goes in without sign, which is the quick way of every processor that multiplies bytes."""
+    given = {"one": np.ascontiguousarray(one).view(np.uint8) ^ np.uint8(BYTES // 2), "other": np.ascontiguousarray(other)}
+    return run_session(_session(), given)["products"]
+
+
+@cache
+def _session() -> Session:
+    zero = helper.make_tensor("zero", TensorProto.UINT8, (), [BYTES // 2])
+    node = helper.make_node("MatMulInteger", ["one", "other", "zero"], ["products"])
+    shapes = {"one": (TensorProto.UINT8, "mk"), "other": (TensorProto.INT8, "kn"), "products": (TensorProto.INT32, "mn")}
+    *inputs, output = (helper.make_tensor_value_info(name, dtype, list(axes)) for name, (dtype, axes) in shapes.items())
+    graph = helper.make_graph([node], "products", inputs, [output], [zero])
+    return open_session(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]).SerializeToString(), threads=ONCE)
