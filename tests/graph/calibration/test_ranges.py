@@ -64,6 +64,15 @@ def test_deviation_of_what_only_a_range_is_known_of_is_the_range() -> None:
     assert Spread(3.0, ()).deviation == 3.0
 
 
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 70_001])
+def test_c_and_numpy_count_alike(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(size).normal(size=2 * size).astype(np.float32)[::2]
+    found = count(values)
+    assert found.sum() == size
+    monkeypatch.setenv("TILEWRIGHT_CC", "none")
+    np.testing.assert_array_equal(found, count(values))
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**20), st.integers(0, 2**20))
 def test_counts_of_parts_add_up(seed: int, other: int) -> None:

@@ -143,10 +143,10 @@ def _padded(x: Array, pads: Sequence[int]) -> Array:
 
 INPUT_PARTS = 1 << 6
 """Parts of a stored step to which float inputs are rounded; 2**15 of them is the largest input that counts."""
-ROW_PARTS = 127
-"""Parts of the largest weight of a row to which its weights are rounded: drift is off by a hundredth then, and bytes multiply quickly."""
+ROW_PARTS = 1 << 14
+"""Parts of the largest weight of a row to which its weights are rounded, so that they have two digits of a byte."""
 DRIFT_BITS = 14
-"""To which the drift of a row is rounded, so that it has two digits of a byte."""
+"""To which the drift of a row is rounded, for the same reason."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,10 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
     group, shape = groups_of(call), weights.shape
     rows = weights.reshape(group, len(weights) // group, -1).astype(np.float64)
     worth = np.abs(rows).max(2, initial=0.0) / ROW_PARTS
-    turned = np.rint(rows / np.where(worth > 0, worth, 1.0)[..., None]).astype(np.int8).transpose(0, 2, 1)
+    turned = np.rint(rows / np.where(worth > 0, worth, 1.0)[..., None]).transpose(0, 2, 1)
     digits = _error_digits(call, inputs, floats, scale, shape)
-    drift = joined_digits([whole_products(digit, turned) for digit in digits]).transpose(0, 2, 1)
+    by_digit = [joined_digits([whole_products(digit, each) for digit in digits]) for each in digits_of(turned)]
+    drift = joined_digits(by_digit).transpose(0, 2, 1)
     unit = 2.0 ** np.maximum(np.frexp(np.abs(drift).max(2, initial=0.0))[1] - DRIFT_BITS, 0)
     whole, worth = np.rint(drift / unit[..., None]), worth * unit / INPUT_PARTS
     products = joined_digits([whole_products(digit, columns) for digit in digits_of(whole)])

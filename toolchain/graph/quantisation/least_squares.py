@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.graph.quantisation.descent import descend
-from toolchain.graph.whole_products import LARGEST, digits_of, joined_digits, whole_products
+from toolchain.graph.whole_products import BYTES, LARGEST, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
 
 FINE = 1 << 10
@@ -22,8 +22,6 @@ INPUT_BITS = 9
 """Of an input, at most: a stored integer less its zero."""
 EXACT_BITS = 53
 """Whole numbers below 2**EXACT_BITS are exact."""
-NARROW_BITS = 24
-"""The same of float32."""
 CHUNK = 1024
 """Products of int8 whose sum a float32 holds exactly; of integers less their zero, which have a bit more, a quarter."""
 BLOCK = 512
@@ -87,11 +85,6 @@ class Gram:
     def columns(self) -> Reals:
         """The inputs as reals."""
         return self.inputs.astype(np.float64)
-
-    @cached_property
-    def narrow(self) -> Array:
-        """The inputs in float32."""
-        return self.inputs.astype(np.float32)
 
     @cached_property
     def damping(self) -> float:
@@ -176,11 +169,10 @@ class _Slopes:
             self.outputs += self._pushed(span, steps) * FINE
 
     def _pushed(self, span: slice, steps: Reals) -> Array:
-        """[n, rows]: the outputs of steps, in float32 where it holds their sums exactly, which takes half the time."""
-        most = float(np.abs(steps).max()) * len(steps) * 2**INPUT_BITS
-        if most > 2**NARROW_BITS:
-            return self.gram.columns[:, span] @ steps
-        return self.gram.narrow[:, span] @ steps.astype(np.float32)
+        """[n, rows]: the outputs of steps."""
+        if self.gram.inputs.dtype == np.int8 and np.abs(steps).max() < BYTES // 2:
+            return whole_products(self.gram.inputs[None, :, span], steps.astype(np.int8)[None])[0]
+        return self.gram.columns[:, span] @ steps
 
 
 def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | None = None, sweeps: int = SWEEPS) -> Reals:
