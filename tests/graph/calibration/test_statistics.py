@@ -15,7 +15,7 @@ from onnx import helper
 from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model, n
 from toolchain.graph.calibration import statistics
-from toolchain.graph.calibration.statistics import INPUT_PARTS, JOINED_BYTES, ROW_PARTS, columns_of, drift_of, joined, moments_of
+from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, JOINED_BYTES, WEIGHT_PARTS, columns_of, drift_of, joined, moments_of
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.quantisation.least_squares import Gram, output_errors, products_of, round_rows
 from toolchain.operations.library import builtin_kinds
@@ -140,8 +140,7 @@ def test_drift_of_a_convolution(data: st.DataObject, group: int) -> None:
     found = drift_of(layer, inputs, floats, SCALE, weights, moments_of(layer, inputs, weights.shape).inputs)
     proto = model([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], {"x": inputs[0].shape}, {"y": None}, {"w": weights})
     products, energy = np.zeros(found.products.shape), np.zeros(found.energy.shape)
-    row = np.abs(weights).reshape(group, 8 // group, -1).max(2)[..., None] / ROW_PARTS
-    step = row * weights[0].size / 2 + 1 / INPUT_PARTS  # inputs are off by a step at most, and the weights by half a part of the largest
+    step = float(np.abs(weights).max()) * DROPPED / WEIGHT_PARTS / INPUT_PARTS  # to which drift is rounded
     products_limit, energy_limit = np.zeros(products.shape), np.zeros(energy.shape)
     for x, real in zip(inputs, floats, strict=True):
         drift = run(proto, {"x": x.astype(F) - real / F(SCALE)})["y"].astype(np.float64).reshape(group, 8 // group, -1)
@@ -151,7 +150,7 @@ def test_drift_of_a_convolution(data: st.DataObject, group: int) -> None:
         energy_limit += (2 * step * np.abs(drift) + step**2).sum(2)
     assert (np.abs(found.products - products) <= products_limit).all()
     assert (np.abs(found.energy - energy) <= energy_limit).all()
-    assert np.abs(products).max() > 10 * step.max()
+    assert np.abs(products).max() > 10 * step
 
 
 def test_inputs_without_errors_do_not_drift() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.calibration.ranges import rounded
-from toolchain.graph.calibration.statistics import INPUT_PARTS, columns_of, groups_of, sampled
+from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples, ranging
 from toolchain.graph.integers.calls import Call
@@ -20,10 +20,6 @@ from toolchain.spec.model.quantisation import Numerics
 
 POSITIONS = 1 << 11
 """Output positions of a layer that are looked at, of all samples together."""
-WEIGHT_PARTS = 1 << 16
-"""Parts of the largest weight to which weights are rounded."""
-DROPPED = 1 << 13
-"""The divisor of an error before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
 LARGEST = 1 << 15
 """Parts of a step at which a value is cut off: 512 steps, more than the finest scale clips at."""
 DIGITS = 3

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
-from toolchain.graph.whole_products import LARGEST, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
 
 MAX_ROWS = 1 << 14
@@ -143,10 +142,10 @@ def _padded(x: Array, pads: Sequence[int]) -> Array:
 
 INPUT_PARTS = 1 << 6
 """Parts of a stored step to which float inputs are rounded; 2**15 of them is the largest input that counts."""
-ROW_PARTS = 1 << 14
-"""Parts of the largest weight of a row to which its weights are rounded, so that they have two digits of a byte."""
-DRIFT_BITS = 14
-"""To which the drift of a row is rounded, for the same reason."""
+WEIGHT_PARTS = 1 << 16
+"""Parts of the largest weight to which weights are rounded."""
+DROPPED = 1 << 13
+"""The divisor of a drift before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
 
 
 @dataclass(frozen=True)
@@ -169,29 +168,21 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
 
     weights: the layer's, float. columns: the inputs at output positions, as `moments_of` finds them.
     """
-    group, shape = groups_of(call), weights.shape
-    rows = weights.reshape(group, len(weights) // group, -1).astype(np.float64)
-    worth = np.abs(rows).max(2, initial=0.0) / ROW_PARTS
-    turned = np.rint(rows / np.where(worth > 0, worth, 1.0)[..., None]).transpose(0, 2, 1)
-    digits = _error_digits(call, inputs, floats, scale, shape)
-    by_digit = [joined_digits([whole_products(digit, each) for digit in digits]) for each in digits_of(turned)]
-    drift = joined_digits(by_digit).transpose(0, 2, 1)
-    unit = 2.0 ** np.maximum(np.frexp(np.abs(drift).max(2, initial=0.0))[1] - DRIFT_BITS, 0)
-    whole, worth = np.rint(drift / unit[..., None]), worth * unit / INPUT_PARTS
-    products = joined_digits([whole_products(digit, columns) for digit in digits_of(whole)])
-    return Drift(products * worth[..., None], (whole * whole).sum(2) * worth**2)
+    group, shape, first = groups_of(call), weights.shape, 0
+    unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
+    rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
+    products, energy = np.zeros(rows.shape), np.zeros(rows.shape[:2])
+    for real, some in zip(floats, sampled(call, inputs, shape), strict=True):
+        stored = columns[:, first : first + len(some)].astype(np.float64)
+        errors = stored * INPUT_PARTS - columns_of(call, _parts(real, scale), shape, some)
+        drift = np.rint(np.matmul(rows, errors.transpose(0, 2, 1)) / DROPPED)
+        products += np.matmul(drift, stored)
+        energy += (drift * drift).sum(2)
+        first += len(some)
+    worth = unit * DROPPED / INPUT_PARTS
+    return Drift(products * worth, energy * worth**2)
 
 
-def _error_digits(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale: float, shape: tuple[int, ...]) -> list[Array]:
-    """High and low digits of the errors of inputs: each [groups, positions, k], int8. shape: of the weights."""
-    places, found = sampled(call, inputs, shape), (list[Array](), list[Array]())
-    for array, real, some in zip(inputs, floats, places, strict=True):
-        for held, digit in zip(found, digits_of(_errors(array, real, scale)), strict=True):
-            held.append(columns_of(call, digit, shape, some))
-    return [np.concatenate(held, 1) for held in found]
-
-
-def _errors(stored: Array, real: Array, scale: float) -> Array:
-    """Of the integers of an input, in parts of a stored step."""
-    parts = np.clip(np.rint(np.asarray(real, np.float64) * (INPUT_PARTS / scale)), -(2**15), 2**15 - 1).astype(np.int32)
-    return np.clip(stored.astype(np.int32) * INPUT_PARTS - parts, -LARGEST, LARGEST)
+def _parts(real: Array, scale: float) -> Array:
+    """A float input in whole parts of a stored step."""
+    return np.clip(np.rint(np.asarray(real, np.float64) * (INPUT_PARTS / scale)), -(2**15), 2**15 - 1).astype(np.int16)
