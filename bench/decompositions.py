@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from toolchain.schedule.batch_ways import runs_of_batch
 from toolchain.schedule.multicast import teams
 from toolchain.schedule.options import Copies
-from toolchain.schedule.subgraphs import Division, Uniform, runs_of_batch
+from toolchain.schedule.subgraphs import Division, Uniform
 from toolchain.spec.model import Machine
 from toolchain.spec.model.storage import neighbours
 
@@ -22,7 +23,7 @@ def decomposition_rows(machine: Machine, found: Sequence[Division], batch: int) 
     pairs = [{each.copies: each for each in division.tried} for division in found]
     for copies in (copies for copies in pairs[0] if all(copies in own for own in pairs)):
         mine = [own[copies] for own in pairs]
-        name = f"{runs_of_batch(machine, copies, batch)} x {copies.times} x {copies.streams}"
+        name = f"{runs_of_batch(machine, copies, batch)} x {copies.together} x {copies.streams}"
         yield name, *_way(machine, [copies], batch), *_times(machine, batch, mine, sum(each.cycles for each in mine))
     used = list(dict.fromkeys(each.copies for division in found for each in division.subgraphs))
     starts = {each.copies: each.launches for division in found for each in division.tried}
@@ -34,7 +35,7 @@ def _way(machine: Machine, used: Sequence[Copies], batch: int) -> tuple[str, str
     """Iterations, images a cluster (a part of one, where several clusters share it) and cores each; several where a cut has several."""
     runs = dict.fromkeys(runs_of_batch(machine, copies, batch) for copies in used)
     size = neighbours(machine.levels)
-    near = dict.fromkeys(Fraction(min(size, copies.streams) * len(teams(machine, copies)[0]), copies.streams) for copies in used)
+    near = dict.fromkeys(Fraction(min(size, copies.streams) * len(teams(machine, copies)[0]) * copies.images, copies.streams) for copies in used)
     cores = dict.fromkeys(copies.streams for copies in used)
     return ", ".join(map(str, runs)), ", ".join(map(str, near)), ", ".join(map(str, cores))
 

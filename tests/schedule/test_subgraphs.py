@@ -23,10 +23,11 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import open_bundle
 from toolchain.runtime.transfers import handed_over
+from toolchain.schedule.batch_ways import copies_for, cuts
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.subgraphs import Part, copies_for, cuts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
+from toolchain.schedule.subgraphs import Part, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

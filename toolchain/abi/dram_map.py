@@ -16,7 +16,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Shape(NamedTuple):
-    """Shape of a host tensor. batch: images that one run of the program takes."""
+    """Shape of a host tensor. batch: images that one run of the program takes, each with rows of its own."""
 
     batch: int
     channels: int
@@ -55,7 +55,8 @@ class Segment:
 class StoredTensor:
     """A tensor [batch, channels, height, width] in a buffer of its segment, `offset` bytes after the segment's start.
 
-    extents: of the buffer, in the order of the layout's index names. channel: the tensor's first one in the buffer, which has more
+    extents: of the buffer, in the order of the layout's index names; with fewer images than the tensor where these stand behind each other as rows.
+    channel: the tensor's first one in the buffer, which has more
     channels where a concat puts tensors side by side. bytes: of the whole buffer. view: whose scalars are stored.
     """
 
@@ -184,13 +185,40 @@ def put_tensor(machine: Machine, stored: StoredTensor, data: Bytes, values: Arra
     found = packing_of(machine, stored)
     if stored.extents[found.layout.domain.index("c")] == stored.shape.channels:
         data[:] = 0
-    found.insert(data, values.transpose(host_axes(found.layout)))
+    found.insert(data, _as_rows(values, rows_of_images(stored, found.layout)).transpose(host_axes(found.layout)))
 
 
 def get_tensor(machine: Machine, stored: StoredTensor, data: Bytes) -> Array:
     """The host tensor [batch, channels, height, width] of its buffer's bytes."""
     found = packing_of(machine, stored)
-    return found.fetch(data).transpose(np.argsort(host_axes(found.layout)))
+    return _as_images(found.fetch(data).transpose(np.argsort(host_axes(found.layout))), rows_of_images(stored, found.layout))
+
+
+def rows_of_images(stored: StoredTensor, layout: Layout) -> int:
+    """How many images stand behind each other as rows of one in a tensor's buffer."""
+    return max(stored.shape.batch // stored.extents[layout.domain.index("n")], 1) if "n" in layout.domain else 1
+
+
+def stacked_place(stored: StoredTensor, layout: Layout, place: tuple[int, ...]) -> tuple[int, ...]:
+    """Where the element at (image, channel, row, column) stands in the buffer, whose images may stand behind each other as rows."""
+    (image, channel, row, column), images = place, rows_of_images(stored, layout)
+    return image // images, channel, image % images * stored.shape.height + row, column
+
+
+def _as_rows(values: Array, images: int) -> Array:
+    """Pictures [batch, channels, height, width] where so many stand behind each other."""
+    if images == 1:
+        return values
+    batch, channels, height, width = values.shape
+    return values.reshape(batch // images, images, channels, height, width).swapaxes(1, 2).reshape(batch // images, channels, images * height, width)
+
+
+def _as_images(values: Array, images: int) -> Array:
+    """The pictures of `_as_rows` one by one."""
+    if images == 1:
+        return values
+    batch, channels, height, width = values.shape
+    return values.reshape(batch, channels, images, height // images, width).swapaxes(1, 2).reshape(batch * images, channels, height // images, width)
 
 
 def packing_of(machine: Machine, stored: StoredTensor) -> Packing:

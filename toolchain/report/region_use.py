@@ -82,7 +82,7 @@ def use_region(tested: ProgramUnderTest) -> RegionUse:
     """Times the program. Raises UserError E0501 for one that deadlocks."""
     timeline = tested.timeline
     found = summarise(timeline)
-    images = tested.map.rooms * next(iter(tested.region.tensors.values())).batch
+    images = tested.map.rooms * next(iter(tested.map.tensors.values())).shape.batch
     return RegionUse(
         tested.region.name, tested.program.machine.name, images, len(tested.program), timeline.cycles, found.bound_cycles, found.bound_by,
         tuple(_operations(tested, timeline)), tuple(memory_rooms(timeline.footprints)), found.constants,

@@ -92,8 +92,9 @@ def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
     if busiest.copies > 1 and len(ways := dict.fromkeys(map(_way, s.regions))) > 1:
         yield "sub-graphs", "; ".join(_way_text(way, [region for region in s.regions if _way(region) == way]) for way in ways)
     elif busiest.streams > 1:
-        each = busiest.streams // busiest.copies
-        apart = "an image on each" if each == 1 else f"an image on every {each}"
+        each, images = busiest.streams // busiest.copies, busiest.images // busiest.copies
+        count = "an image" if images == 1 else counted(images, "image")
+        apart = f"{count} on each" if each == 1 else f"{count} on every {each}"
         text = f"{busiest.streams} of {busiest.available}, " + (apart if busiest.copies > 1 else "which share the work of an image")
         if s.utilisation is not None:
             rate = 2 * s.placement.machine_macs * s.images / s.time.execute_ms / 1e9
@@ -102,8 +103,8 @@ def _streams(s: Summary, busiest: RegionUse) -> Iterator[tuple[str, str]]:
 
 
 def _way(region: RegionUse) -> tuple[int, int, int]:
-    """Images at once, streams of the machine that the region may use for them, and runs."""
-    return region.copies, -(-region.streams // region.copies), region.runs
+    """Images at once, streams of the machine that each copy of the region may use for its own, and runs."""
+    return region.images, -(-region.streams // region.copies), region.runs
 
 
 def _way_text(way: tuple[int, int, int], regions: Sequence[RegionUse]) -> str:

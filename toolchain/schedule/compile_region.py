@@ -10,7 +10,7 @@ from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
 from toolchain.schedule.fetching import WORTH, cheapest_fetches, possible_fetches
 from toolchain.schedule.form.plan import Plan, make_schedule
-from toolchain.schedule.form.realise import realise
+from toolchain.schedule.form.realise import realise, scheduled_region
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
@@ -20,6 +20,7 @@ from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.fetches import Fetch, fetches_of, with_fetches
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.stacking import stacked
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.contest import hold
 from toolchain.schedule.search.draft import Space
@@ -54,7 +55,7 @@ def _finished(
     checked = (check_program if options.check else prepare_program)(found.program, state)
     timeline = time_program(found.program, checked.footprints, checked.provenance, checked.tokens)
     origins = found.origins.renumbered(plan.order)
-    own = with_fetches(region, schedule.fetches)
+    own = scheduled_region(region, schedule)
     return CompiledRegion(
         own, schedule, found.program, found.listing, origins, placed.map, placed.constants, checked, timeline, plan.peak
     )  # fmt: skip
@@ -73,6 +74,7 @@ def search_schedule(
     """The schedule of `find_schedule`, and the drafts that were timed for it. Inputs are fetched where the estimate is lower so, and where programs
     are timed, if their program is quicker too."""
     options = options or Options()
+    region = stacked(region, options.images)
     able = _possible(machine, kernels, region, options)
     fetching = with_fetches(region, fetches_of(estimated_plan(machine, kernels, region, options).region)) if able else region
     if fetching is region:
@@ -94,15 +96,16 @@ def _possible(machine: Machine, kernels: Mapping[str, Kernel], region: Region, o
 
 def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> tuple[Schedule, tuple[Tried, ...]]:
     """The schedule of a region with its fetches, as they are."""
-    copies = Copies(options.copies, options.streams)
+    copies = options.ways
     if copies.times == 1:
-        return _found_schedule(machine, kernels, region, options)
+        schedule, tried = _found_schedule(machine, kernels, region, options)
+        return replace(schedule, copies=Copies(images=copies.images)), tried
     if copies.times * copies.streams > machine.streams:
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
     if not options.effort and can_multicast(machine, kernels):
         return replace(make_schedule(machine, turned(_estimated(machine, kernels, region, options))), multicast=True, copies=copies), ()
-    schedule, tried = _found_schedule(part_of_ports(machine, *copies), kernels, region, options)
+    schedule, tried = _found_schedule(part_of_ports(machine, copies.times, copies.streams), kernels, region, options)
     if not can_multicast(machine, kernels):
         return replace(schedule, copies=copies), tried
     return replace(_quickest_team(machine, kernels, region, options, schedule), copies=copies), tried
@@ -113,9 +116,9 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
 
     Neighbours are timed, with their part of the ports. Groups that streams share are held against the best without them once more, on the whole
     machine, where copies meet at the ports. found: of one copy."""
-    copies = Copies(options.copies, options.streams)
+    copies = options.ways
     groups = teams(machine, copies)
-    team = Copies(len(groups[0]), copies.streams)
+    team = copies._replace(times=len(groups[0]))
     own = part_of_ports(machine, len(groups), team.times * team.streams)
     others = [make_schedule(machine, turned(_estimated(machine, kernels, region, options)))]
     if _shares_groups(others[0]):
@@ -172,15 +175,16 @@ def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     where the machine has them. Its region fetches the inputs for which that is worth it; with an effort, as a proposal that is timed.
 
     Raises UserError E1003, E1004, E1007, E1008."""
+    region = stacked(region, options.images)
     possible = _possible(machine, kernels, region, options)
     return cheapest_fetches(region, possible, lambda own: _estimated(machine, kernels, own, options), 1.0 if options.effort else WORTH)
 
 
 def _estimated(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Plan:
     """The plan of `estimated_plan` of a region with its fetches, as they are."""
-    copies = Copies(options.copies, options.streams)
+    copies = options.ways
     together = len(teams(machine, copies)[0]) if can_multicast(machine, kernels) else None
-    own = machine if copies.times == 1 else part_of_ports(machine, *copies, together)
+    own = machine if copies.times == 1 else part_of_ports(machine, copies.times, copies.streams, together)
     return _planner(own, kernels, region, replace(options, timed_groups=False)).plan((copies.streams,) * len(region.operations))
 
 

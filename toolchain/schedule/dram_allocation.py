@@ -72,7 +72,7 @@ def place_region(
     registers = problems[0].kernel.registers
     if registers and copies.times > 1 and streams_together(machine, registers) > copies.streams:
         raise fail("E1007", f"copies of a program need addresses of their own, and streams share the registers '{registers}' that hold them")
-    found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs, *copies)
+    found = DramMap(memory, registers, segments, tensors, region.inputs, region.outputs, copies.times, copies.streams)
 
     def scopes(room: DramMap) -> Iterator[Mapping[str, int]]:
         bases = _Bases(machine, room.segments, bool(registers))
@@ -142,7 +142,7 @@ def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> t
         if root in whole:
             held = whole[root]
             found[name] = StoredTensor(
-                region.tensors[name], held.segment, offsets[root], bytes_of[root], held.view, held.layout, held.extents, channel
+                region.host_shape(name), held.segment, offsets[root], bytes_of[root], held.view, held.layout, held.extents, channel
             )
     return found, sizes
 
@@ -150,7 +150,7 @@ def _tensors(machine: Machine, region: Region, storage: Storage, step: int) -> t
 def _whole(region: Region, storage: Storage, name: str) -> StoredTensor:
     """A buffer as the tensor that fills it, without its place."""
     buffer = storage.buffers[name]
-    return StoredTensor(region.tensors[name], buffer.segment, 0, 0, buffer.view, buffer.layout, buffer.extents)
+    return StoredTensor(region.host_shape(name), buffer.segment, 0, 0, buffer.view, buffer.layout, buffer.extents)
 
 
 def _on_chip(machine: Machine, place: SharedPlace, copies: Copies) -> Segment:

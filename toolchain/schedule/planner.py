@@ -19,7 +19,7 @@ from toolchain.schedule.groups.timed import StretchClock, TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
@@ -124,7 +124,7 @@ class Planner:
         """counts: by operation, how many streams run its tiles. Raises UserError E1003, E1004, E1007, E1008."""
         if max(counts) > self.machine.streams:
             raise fail("E1007", f"{max(counts)} streams cannot share the work: the machine runs {self.machine.streams}")
-        copies = Copies(self.options.copies, self.options.streams)
+        copies = self.options.ways
         candidates = shareable(self.machine, self.storage, copies) if self.options.resident else dict[str, SharedSlot]()
         streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
         shared = place_shared(self.machine, self.storage, candidates, streams, copies)

@@ -4,11 +4,11 @@ Early operations have large tensors, and want a cluster's memory for few images;
 they are loaded. After GraphTurbo (Zhao et al., OSDI 2023, sections 3 and 4.3), which finds the images of a run by trying; here estimates decide.
 """
 
+import itertools
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import onnx_ir as ir
@@ -16,13 +16,12 @@ import onnx_ir as ir
 from toolchain.graph.regions import region_calls
 from toolchain.passes.divide import divide_region
 from toolchain.schedule.alike import form_of
-from toolchain.schedule.compile_region import estimated_plan
-from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.batch_ways import batch_cycles, copies_for, crossing_cycles, crowded_out, cuts, launch_cycles, runs_of_batch, stacked_cycles
+from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
-from toolchain.schedule.regions.fetches import is_fetch
-from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
@@ -38,14 +37,24 @@ class Subgraph:
     cycles: float
 
 
+Cut = tuple[Subgraph, ...]
+"""In the order of the operations."""
+
+
 @dataclass(frozen=True)
 class Part:
-    """A sub-graph as a file has it. region: the name of its own. copies, streams: as in Copies. results: the tensors that its operations make."""
+    """A sub-graph as a file has it. region: the name of its own. copies, streams, images: as in Copies. results: the
+    tensors that its operations make."""
 
     region: str
     copies: int
     streams: int
     results: tuple[str, ...]
+    images: int = 1
+
+    @property
+    def ways(self) -> Copies:
+        return Copies(self.copies, self.streams, self.images)
 
 
 MOST_BYTES = 1 << 24
@@ -80,31 +89,40 @@ class Division:
         return sum(each.cycles for each in self.subgraphs)
 
 
-def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
-    """The numbers of images and of streams each that are tried for a batch: as many images as there are and as streams are left for, most first."""
-    images = -(-batch // images_per_run(machine))
-    found = (Copies(min(images, machine.streams // streams), streams) for streams in range(1, machine.streams + 1) if machine.streams % streams == 0)
-    return tuple(sorted(dict.fromkeys(found), key=lambda copies: (-copies.times, copies.streams)))
-
-
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that is estimated to take the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs
-    through DRAM. A pair of images and cores that has no room for an operation is no choice.
+    through DRAM. A pair of images and cores that has no room for an operation is no choice. Where operations compute row by row, copies may have
+    several images as rows; the programs of such a cut, and of the best one without, are timed.
 
-    Raises UserError E1004 where no pair has room."""
+    Raises UserError E1004 where no pair has room, and all of `compile_region`."""
     found, crowded = dict[Copies, list[float]](), UserError()
     for copies in copies_for(machine, batch):
         try:
-            found[copies] = _batch_cycles(machine, kernels, region, copies, batch)
+            found[copies] = batch_cycles(machine, kernels, region, copies, batch)
+            found |= stacked_cycles(machine, kernels, region, copies, batch, found[copies])
         except UserError as error:
-            if error.diagnostics[0].code != "E1004":
+            if not crowded_out(error):
                 raise
             crowded = error
     if not found:
         raise crowded
-    starts = {copies: _launches(machine, copies, batch) for copies in found}
-    best = least_path(found, starts, {cut: batch * _crossing_cycles(machine, size) for cut, size in cuts(region).items()})
-    return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items()))
+    starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
+    crossing = {cut: batch * crossing_cycles(machine, size) for cut, size in cuts(region).items()}
+    alone = {copies: cycles for copies, cycles in found.items() if copies.images == 1}
+    paths = dict.fromkeys(least_path(ways, starts, crossing) for ways in (found, alone))
+
+    def cycles_of(path: Cut) -> float:
+        changes = sum(crossing[part.operations.start - 1] for part in path[1:])
+        return changes + sum(starts[part.copies] + _program_cycles(machine, kernels, region, part, batch) for part in path)
+
+    best = min(paths, key=cycles_of) if len(paths) > 1 else next(iter(paths))
+    return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
+
+
+def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:
+    """Cycles of a batch in a sub-graph's program, as estimates alone choose it."""
+    options = Options(copies=part.copies.times, streams=part.copies.streams, images=part.copies.images, effort=0, check=False)
+    return runs_of_batch(machine, part.copies, batch) * compile_region(machine, kernels, part_of_region(region, part.operations), options).cycles
 
 
 def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:
@@ -125,53 +143,6 @@ def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
     return machine.name, form_of(region), steps
 
 
-def _batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
-    """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
-    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams, effort=0))
-    cycles, runs = [0.0] * len(region.operations), runs_of_batch(machine, copies, batch)
-    fetches = sum(map(is_fetch, plan.region.operations))
-    for index, bound, tiling in zip(plan.order, plan.region.operations, plan.tilings, strict=True):
-        cycles[_first_reader(region, bound) if is_fetch(bound) else index - fetches] += runs * tiling.estimate
-    return cycles
-
-
-def _first_reader(region: Region, fetch: Bound) -> int:
-    """The operation that pays for a fetch."""
-    return next(index for index, bound in enumerate(region.operations) if fetch.tensors["x"] in bound.tensors.values())
-
-
-def runs_of_batch(machine: Machine, copies: Copies, batch: int) -> int:
-    """How often the host starts a program of so many copies for all images of a batch."""
-    return -(-batch // (copies.times * images_per_run(machine)))
-
-
-def _launches(machine: Machine, copies: Copies, batch: int) -> float:
-    """Cycles in which the host starts the runs of a batch."""
-    return runs_of_batch(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
-
-
-def _crossing_cycles(machine: Machine, size: int) -> float:
-    """Cycles that so many bytes take to DRAM and back, through the slowest of the ports that the whole device shares."""
-    rates = [each.bytes_per_cycle / each.per for each in machine.timing.resources if each.scope == "device"]
-    return 2 * size / min(rates, default=math.inf)
-
-
-def cuts(region: Region) -> dict[int, int]:
-    """Operations behind which a region can be cut, with the bytes of an image that are in DRAM then. Tensors that stand in others are never apart."""
-    inside = dict.fromkeys(region.stands_in(name)[0] for name in region.slices)
-    made = {bound.tensors["y"]: index for index, bound in enumerate(region.operations)}
-    touched = [{region.stands_in(tensor)[0] for tensor in bound.tensors.values()} for bound in region.operations]
-    spans = [[index for index, roots in enumerate(touched) if root in roots] for root in inside]
-    last = {tensor: index for index, bound in enumerate(region.operations) for name, tensor in bound.tensors.items() if name != "y"}
-    found: dict[int, int] = {}
-    for cut in range(len(region.operations) - 1):
-        if any(span and span[0] <= cut < span[-1] for span in spans):
-            continue
-        crossing = [tensor for tensor, index in made.items() if index <= cut < last.get(tensor, index)]
-        found[cut] = sum(math.prod(region.tensors[tensor][1:]) for tensor in crossing)
-    return found
-
-
 Course = tuple[float, tuple[tuple[int, Copies], ...]]
 """A path of operations: its cost so far, and the first operation of each sub-graph with its copies."""
 
@@ -188,7 +159,7 @@ def least_path(found: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, 
         best = {copies: min(both, key=_cost) for copies, both in ways.items()}  # the first of equals: no change
         paths = {copies: (best[copies][0] + cycles[index], best[copies][1]) for copies, cycles in found.items()}
     _, steps = min(paths.values(), key=_cost)
-    bounds = pairwise([*(first for first, _ in steps), count])
+    bounds = itertools.pairwise([*(first for first, _ in steps), count])
     return tuple(
         Subgraph(range(first, stop), copies, sum(found[copies][first:stop])) for (_, copies), (first, stop) in zip(steps, bounds, strict=True)
     )
@@ -203,7 +174,8 @@ def parts_of(region: Region, division: Division) -> tuple[Part, ...]:
     several, found = len(division.subgraphs) > 1, list[Part]()
     for number, each in enumerate(division.subgraphs):
         results = tuple(region.operations[index].tensors["y"] for index in each.operations)
-        found.append(Part(f"{region.name}_{number + 1}" if several else region.name, *each.copies, results))
+        name = f"{region.name}_{number + 1}" if several else region.name
+        found.append(Part(name, each.copies.times, each.copies.streams, results, each.copies.images))
     return tuple(found)
 
 

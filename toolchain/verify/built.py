@@ -24,7 +24,7 @@ from toolchain.runtime.open_region import region_image
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.compiled_region import CompiledRegion, serial_order
 from toolchain.schedule.form.files import read_schedule
-from toolchain.schedule.form.realise import fetching_region, ordered_region
+from toolchain.schedule.form.realise import ordered_region, scheduled_region
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
@@ -219,7 +219,7 @@ def bundled_program(bundle: Bundle, program: RegionProgram, region: Region, mach
     E03xx for a damaged program."""
     image = region_image(bundle, program, machine, place)
     schedule = bundled_schedule(bundle, program, place)
-    region = fetching_region(region, schedule)
+    region = scheduled_region(region, schedule)
     origins = read_origins(bundle.members[program.origins], len(image.program), len(region.operations), program.name, place)
     ordered_region(region, schedule)
     order = serial_order(image.program, origins, schedule)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolchain.abi.dram_map import DramMap, host_axes, packing_of
+from toolchain.abi.dram_map import DramMap, host_axes, packing_of, stacked_place
 from toolchain.abi.origins import Origins
 from toolchain.analysis.state import Element, State
 from toolchain.emulator.engines import engine_named
@@ -38,7 +38,7 @@ def element_address(machine: Machine, stands: DramMap, tensor: str, coordinates:
     """The byte of DRAM where the element at (image, channel, row, column) begins."""
     stored = stands.tensors[tensor]
     packing = packing_of(machine, stored)
-    host = [coordinates[axis] for axis in host_axes(packing.layout)]
+    host = [stacked_place(stored, packing.layout, coordinates)[axis] for axis in host_axes(packing.layout)]
     place = [int(np.broadcast_to(axis, packing.extents)[tuple(host)]) for axis in packing.index]
     scalar = int(np.ravel_multi_index(place, packing.shape))
     return stands.segments[stored.segment].address + stored.offset + scalar * packing.dtype.itemsize

@@ -103,9 +103,10 @@ def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: 
 
 
 def split_runs(region: Region, expected: Mapping[str, Array]) -> list[dict[str, Array]]:
-    """The tensors that each run should leave, in the region's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
+    """The tensors that each run should leave, in the host's shapes. Raises ValueError where tensors are not of the same whole number of runs."""
     known = copied_values(region, expected)
-    split = {name: _pictures(known[name], shape).reshape(-1, *shape) for name, shape in region.tensors.items() if name in known}
+    shapes = {name: region.host_shape(name) for name in region.tensors if name in known}
+    split = {name: _pictures(known[name], shape).reshape(-1, *shape) for name, shape in shapes.items()}
     (count,) = {len(array) for array in split.values()}
     return [sample_at(split, number) for number in range(count)]
 
@@ -144,7 +145,7 @@ def _compared(copies: Sequence["_Comparing"], state: State) -> list[Comparison]:
 
 @dataclass
 class _Comparing:
-    """A copy of the program in a run. wanted: the expected tensors, in the region's shapes. number: how many copies ran before it, in all
+    """A copy of the program in a run. wanted: the expected tensors, in the host's shapes. number: how many copies ran before it, in all
     runs. compared: so far. right: the bytes of outputs that were right when they were done."""
 
     readings: TensorReader

@@ -102,7 +102,7 @@ def write_schedule(schedule: Schedule) -> str:
 def _lines(schedule: Schedule) -> Iterator[str]:
     config = {"config": schedule.config} if schedule.config else {}
     head = {"version": VERSION, "region": schedule.region, "machine": schedule.machine, **config, "fingerprint": schedule.fingerprint}
-    copies = {"copies": dict(schedule.copies._asdict())} if schedule.copies.times > 1 else {}
+    copies = {"copies": _copies(schedule.copies)} if schedule.copies != ONE else {}
     ways = {name: True for name, chosen in (("barriers", schedule.barriers), ("multicast", schedule.multicast)) if chosen}
     yield f"schedule: {_flow(head | ways | copies)}"
     yield "buffers:" if schedule.buffers else "buffers: []"
@@ -115,6 +115,10 @@ def _lines(schedule: Schedule) -> Iterator[str]:
         yield from (f"  {' ' if number else '-'} {line}" for number, line in enumerate([*head, "operations:"]))
         for operation in group.operations:
             yield from _operation_lines(operation, len(schedule.fetches))
+
+
+def _copies(copies: Copies) -> dict[str, object]:
+    return {"times": copies.times, "streams": copies.streams, **({"images": copies.images} if copies.images > 1 else {})}
 
 
 def _buffer_lines(buffer: ChipBuffer) -> str:

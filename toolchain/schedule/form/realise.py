@@ -18,6 +18,7 @@ from toolchain.schedule.placement.on_chip_allocation import Residents, find_cand
 from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
 from toolchain.schedule.regions.fetches import fetchable, is_fetch, with_fetches, without_fetches
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.stacking import stackable, stacked
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError, nearest
@@ -41,12 +42,12 @@ def check_head(machine: Machine, region: Region, schedule: Schedule) -> None:
 
 
 def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[int, ...]]:
-    """The region in the schedule's order, with the schedule's fetches, and the index that each operation had.
+    """The region of `scheduled_region` in the schedule's order, and the index that each operation had.
 
     Raises UserError E1402 for operations that are not the region's, missing or there twice, and for fetches of no input, E1403 for one that reads a
     tensor made later.
     """
-    region = fetching_region(region, schedule)
+    region = scheduled_region(region, schedule)
     faults = list(_faults(region, schedule))
     if faults:
         raise UserError(*faults)
@@ -58,8 +59,11 @@ def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[in
     return ordered, order
 
 
-def fetching_region(region: Region, schedule: Schedule) -> Region:
-    """The region with the schedule's fetches. Raises UserError E1402 for one of a tensor that is no input, or none that stands alone."""
+def scheduled_region(region: Region, schedule: Schedule) -> Region:
+    """The region with the schedule's images as rows, and its fetches.
+
+    Raises UserError E1402 for a fetch of a tensor that is no input, or none that stands alone, E1414 where an operation mixes rows."""
+    region = _stacked(region, schedule)
     able = fetchable(without_fetches(region))
     faults = [
         schedule.fault("E1402", f"'{operation.fetches}' is no input that could be fetched", (*path, "fetches"), nearest(operation.fetches, able))
@@ -69,6 +73,17 @@ def fetching_region(region: Region, schedule: Schedule) -> Region:
     if faults:
         raise UserError(*faults)
     return with_fetches(region, schedule.fetches)
+
+
+def _stacked(region: Region, schedule: Schedule) -> Region:
+    images = schedule.copies.images
+    if images == 1 or region.images > 1:
+        return region
+    mixing = next((bound.operation.name for bound in region.operations if not stackable(bound)), None)
+    if mixing is not None:
+        text = f"'{mixing}' reads other rows than its own, so {images} images cannot stand behind each other as rows"
+        raise schedule.error("E1414", text, ("schedule", "copies"), "leave 'images' out")
+    return stacked(region, images)
 
 
 def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:

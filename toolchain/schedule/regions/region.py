@@ -40,6 +40,8 @@ class Region:
 
     slices: of tensors that a concat puts side by side, and of those that are read out of another; a parent may be a slice itself. A tensor that no
     operation makes and that is no input is a parent whose slices are made, or a slice whose parent is.
+
+    images: how many stand behind each other as rows of each tensor, whose shape is that of all of them.
     """
 
     name: str
@@ -48,6 +50,12 @@ class Region:
     outputs: tuple[str, ...]
     operations: tuple[Bound, ...]
     slices: Mapping[str, Slice]
+    images: int = 1
+
+    def host_shape(self, name: str) -> Shape:
+        """A tensor's shape as the host has it, image by image."""
+        batch, channels, height, width = self.tensors[name]
+        return Shape(batch * self.images, channels, height // self.images, width)
 
     @cached_property
     def parts(self) -> Mapping[str, Sequence[str]]:

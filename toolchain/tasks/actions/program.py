@@ -85,7 +85,7 @@ def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
     given, texts = _given(step), dict[Path, str]()
     parts: Parts = _divide(step.job, say) if step.job.variables.batch else {}
-    ways = {part.region: Copies(part.copies, part.streams) for each in parts.values() for part in each}
+    ways = {part.region: part.ways for each in parts.values() for part in each}
     tiled = _tiled(step.job, parts)
     check_regions(given, [region.name for _, region in tiled])
     if division := subgraphs_file(step.job):
@@ -121,7 +121,7 @@ def _tiled(job: Job, parts: Parts) -> list[tuple[Backend, Region]]:
 def _options(variables: Variables, machine: Machine, way: Copies | None = None) -> Options:
     """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can. way: of a sub-graph."""
     if way is not None:
-        return Options(streams=way.streams, copies=way.times, search=variables.search, effort=variables.effort)
+        return Options(streams=way.streams, copies=way.times, images=way.images, search=variables.search, effort=variables.effort)
     streams = min(variables.streams, machine.streams)
     copies = max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1)
     return Options(streams=streams, copies=copies, search=variables.search, effort=variables.effort)

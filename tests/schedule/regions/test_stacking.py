@@ -1,0 +1,124 @@
+"""Images behind each other as rows: a stacked region computes what each image gives alone, on every machine, in copies too."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.operations import made
+from tests.schedule.form.edits import read
+from tests.schedule.made_regions import Builder, expected
+from tests.schedule.many_cores import chip
+from tests.schedule.test_compile_region import images
+from toolchain.abi.dram_map import Shape
+from toolchain.emulator.engines import engine_named
+from toolchain.runtime.device import check_map
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.form.files import write_schedule
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions.stacking import stackable, stacked
+from toolchain.schedule.regions.views import channel_block
+from toolchain.spec.arrays import Array
+from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
+
+
+@dataclass
+class RowBuilder(Builder):
+    """Convolutions whose windows have one row, sums, concats and views."""
+
+    def window(self, kind: str) -> None:
+        source = self.source()
+        shape, columns = tuple(self.tensors[source]), int(self.rng.choice([1, 3]))
+        weight, bias = self.weights((int(self.rng.choice([16, 32])), shape[1], 1, columns))
+        end, pad = self.end(), columns // 2
+        options = {"shift": end.shift + 6, "low": end.low, "high": end.high}
+        self.put(made.conv2d(f"op{len(self.operations)}", shape, weight, bias, (1, 1), (0, pad, 0, pad), **options), x=source)
+
+
+def rows_region(seed: int, steps: int, block: int = 16) -> Region:
+    while True:
+        found = RowBuilder(np.random.default_rng(seed), ["conv2d", "add"], bias=99, block=block).region(steps)
+        if found.operations:
+            return found
+        seed += 1
+
+
+def one_by_one(array: Array, count: int) -> Array:
+    """[count, channels, height, width] of images behind each other as rows."""
+    return np.concatenate(np.split(array, count, axis=2))
+
+
+@cache
+def small(name: str) -> Machine:
+    return chip(2, 2) if name == "stcp920" else load_machine(name)
+
+
+@given(st.integers(0, 1 << 30), st.integers(1, 5), st.integers(2, 4))
+def test_a_stacked_region_computes_each_image(seed: int, steps: int, count: int) -> None:
+    region = rows_region(seed, steps)
+    assert all(map(stackable, region.operations))
+    found = stacked(region, count)
+    assert stacked(found, count) is found
+    assert all(found.host_shape(name) == shape._replace(batch=count) for name, shape in region.tensors.items())
+    given_to = images(found)
+    alone = [expected(region, {name: one_by_one(array, count)[k : k + 1] for name, array in given_to.items()}, Numerics()) for k in range(count)]
+    for name, array in expected(found, given_to, Numerics()).items():
+        assert np.array_equal(one_by_one(array, count), np.concatenate([own[name] for own in alone]))
+
+
+@pytest.mark.parametrize(("target", "copies", "streams"), [("vta", 1, 1), ("dpuv3", 1, 1), ("dnnvm", 1, 1), ("stcp920", 2, 2), ("stcp920", 4, 1)])
+@settings(max_examples=2, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(1, 3), st.integers(2, 3))
+def test_programs_of_stacked_regions_are_exact(target: str, copies: int, streams: int, seed: int, steps: int, count: int) -> None:
+    """The host writes and reads images one by one; their shapes stand in the map, whose buffers have all of them as rows."""
+    machine = small(target)
+    region = rows_region(seed, steps, channel_block(machine))
+    options = Options(copies=copies, streams=streams, images=count, effort=0)
+    try:
+        compiled = compile_region(machine, load_kernels(machine), region, options)
+    except UserError as error:
+        assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
+        return
+    held, state = compiled.map, compiled.map.state(machine, compiled.constants)
+    check_map("r", machine, held, compiled.constants)
+    given_to = [images(compiled.region, number) for number in range(copies)]
+    for number, own in enumerate(given_to):
+        held.room(number).write(machine, state, {name: one_by_one(array, count) for name, array in own.items()})
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    for number, own in enumerate(given_to):
+        wanted = expected(compiled.region, own, machine.quantisation or Numerics())
+        for name in compiled.region.outputs:
+            assert np.array_equal(held.room(number).read(machine, state, name), one_by_one(wanted[name], count))
+
+
+def test_the_schedule_says_it_and_is_read_back() -> None:
+    machine, region = small("stcp920"), rows_region(1, 3, 32)
+    compiled = compile_region(machine, load_kernels(machine), region, Options(copies=2, streams=2, images=3, effort=0))
+    text = write_schedule(compiled.schedule)
+    assert "copies: {times: 2, streams: 2, images: 3}" in text
+    assert compiled.schedule.copies == Copies(2, 2, 3)
+    assert read(text) == compiled.schedule
+    again = compile_region(machine, load_kernels(machine), region, None, read(text))
+    assert again.program.streams == compiled.program.streams
+    assert compiled.region.images == 3
+
+
+def test_windows_over_rows_keep_images_apart() -> None:
+    machine = small("stcp920")
+    weight, bias = np.ones((32, 32, 3, 3), np.int8), np.zeros(32, np.int32)
+    region = rows_region(1, 1, 32)
+    shape = Shape(1, 32, 6, 6)
+    mixing = replace(region.operations[0], operation=made.conv2d("mix", shape, weight, bias, (1, 1), (1, 1, 1, 1)), tensors={"x": "x", "y": "y"})
+    whole = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (mixing,), {})
+    schedule = compile_region(machine, load_kernels(machine), whole, Options(effort=0)).schedule
+    assert not stackable(mixing)
+    with pytest.raises(UserError, match="E1414 'mix' reads other rows than its own, so 2 images cannot stand behind each other as rows"):
+        compile_region(machine, load_kernels(machine), whole, None, replace(schedule, copies=Copies(images=2)))

@@ -1,0 +1,123 @@
+"""The ways to share a batch among streams: copies of a region side by side, each on some streams and of some images; with their estimated cycles."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from toolchain.schedule.compile_region import estimated_plan
+from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.kernels.kernel import Kernel
+from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.regions.fetches import is_fetch
+from toolchain.schedule.regions.region import Bound, Region, part_of_region
+from toolchain.schedule.regions.stacking import stackable
+from toolchain.spec.errors import UserError
+from toolchain.spec.model import Machine
+
+
+def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
+    """The numbers of copies and of streams each that are tried for a batch: as many copies as there are images and as streams are left for, most
+    first."""
+    images = -(-batch // images_per_run(machine))
+    found = (Copies(min(images, machine.streams // streams), streams) for streams in range(1, machine.streams + 1) if machine.streams % streams == 0)
+    return tuple(sorted(dict.fromkeys(found), key=lambda copies: (-copies.times, copies.streams)))
+
+
+def batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
+    """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
+    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams, images=copies.images, effort=0))
+    cycles, runs = [0.0] * len(region.operations), runs_of_batch(machine, copies, batch)
+    fetches = sum(map(is_fetch, plan.region.operations))
+    for index, bound, tiling in zip(plan.order, plan.region.operations, plan.tilings, strict=True):
+        cycles[_first_reader(region, bound) if is_fetch(bound) else index - fetches] += runs * tiling.estimate
+    return cycles
+
+
+def stacked_cycles(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float]
+) -> dict[Copies, list[float]]:
+    """By copies with several images as rows: the cycles by operation of the parts that gain by them, infinite for all others. Of each part the most
+    images come first, and half of them as long as that is better. alone: cycles where each copy has one image."""
+    found: dict[Copies, list[float]] = {}
+    for part in stretches(region):
+        least, own = math.inf, part_of_region(region, part)
+        for images in images_of_copies(machine, copies, batch):
+            cycles = _part_cycles(machine, kernels, own, copies._replace(images=images), batch)
+            if least < math.inf and sum(cycles) >= least:
+                break
+            least = sum(cycles)
+            if least < sum(alone[part.start : part.stop]):
+                found.setdefault(copies._replace(images=images), [math.inf] * len(alone))[part.start : part.stop] = cycles
+    return found
+
+
+def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:
+    """How many images as rows each copy may have, more than one: so many that one run is enough for the batch, 2, 4, 8 ..."""
+    runs = 1
+    while (images := -(-batch // (copies.times * images_per_run(machine) * runs))) > 1:
+        yield images
+        runs *= 2
+
+
+def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
+    """As `batch_cycles`, infinite where there is no room."""
+    try:
+        return batch_cycles(machine, kernels, part, copies, batch)
+    except UserError as error:
+        if not crowded_out(error):
+            raise
+        return [math.inf] * len(part.operations)
+
+
+def crowded_out(error: UserError) -> bool:
+    """Whether an error says that there is no room."""
+    return error.diagnostics[0].code == "E1004"
+
+
+def stretches(region: Region) -> tuple[range, ...]:
+    """The longest stretches of operations that compute row by row, as far as the region can be cut around them."""
+    ends, found, first = {-1, *cuts(region), len(region.operations) - 1}, list[range](), 0
+    for able, run in itertools.groupby(map(stackable, region.operations)):
+        own = range(first, first := first + len(list(run)))
+        start = next((index for index in own if index - 1 in ends), own.stop)
+        stop = next((index + 1 for index in reversed(own) if index in ends), own.start)
+        if able and start < stop:
+            found.append(range(start, stop))
+    return tuple(found)
+
+
+def _first_reader(region: Region, fetch: Bound) -> int:
+    """The operation that pays for a fetch."""
+    return next(index for index, bound in enumerate(region.operations) if fetch.tensors["x"] in bound.tensors.values())
+
+
+def runs_of_batch(machine: Machine, copies: Copies, batch: int) -> int:
+    """How often the host starts a program of so many copies for all images of a batch."""
+    return -(-batch // (copies.together * images_per_run(machine)))
+
+
+def launch_cycles(machine: Machine, copies: Copies, batch: int) -> float:
+    """Cycles in which the host starts the runs of a batch."""
+    return runs_of_batch(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
+
+
+def crossing_cycles(machine: Machine, size: int) -> float:
+    """Cycles that so many bytes take to DRAM and back, through the slowest of the ports that the whole device shares."""
+    rates = [each.bytes_per_cycle / each.per for each in machine.timing.resources if each.scope == "device"]
+    return 2 * size / min(rates, default=math.inf)
+
+
+def cuts(region: Region) -> dict[int, int]:
+    """Operations behind which a region can be cut, with the bytes of an image that are in DRAM then. Tensors that stand in others are never apart."""
+    inside = dict.fromkeys(region.stands_in(name)[0] for name in region.slices)
+    made = {bound.tensors["y"]: index for index, bound in enumerate(region.operations)}
+    touched = [{region.stands_in(tensor)[0] for tensor in bound.tensors.values()} for bound in region.operations]
+    spans = [[index for index, roots in enumerate(touched) if root in roots] for root in inside]
+    last = {tensor: index for index, bound in enumerate(region.operations) for name, tensor in bound.tensors.items() if name != "y"}
+    found: dict[int, int] = {}
+    for cut in range(len(region.operations) - 1):
+        if any(span and span[0] <= cut < span[-1] for span in spans):
+            continue
+        crossing = [tensor for tensor, index in made.items() if index <= cut < last.get(tensor, index)]
+        found[cut] = sum(math.prod(region.tensors[tensor][1:]) for tensor in crossing)
+    return found
