@@ -4,30 +4,36 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from bench.in_process import Compiled, Target
 from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
+from tests.operations import made
 from tests.schedule.many_cores import chip
+from tests.schedule.regions.test_stacking import rows_region
+from toolchain.abi.dram_map import Shape
 from toolchain.codegen.binary import binary_code
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import region_calls
 from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.executor import open_bundle
+from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.runtime.transfers import handed_over
-from toolchain.schedule.batch_ways import copies_for, cuts
+from toolchain.schedule.batch_ways import copies_for, cuts, images_of_copies, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
 from toolchain.schedule.options import Copies, Options
-from toolchain.schedule.regions.region import Region
-from toolchain.schedule.subgraphs import Part, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
+from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.stacking import stackable
+from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -90,31 +96,55 @@ def test_images_and_streams_fill_the_machine(target: str, batch: int, expected: 
     assert all(each.times == min(batch, machine.streams // each.streams) for each in found)
 
 
-@pytest.mark.parametrize("count", [1, 6])
-def test_sub_graphs_with_images_and_cores_of_their_own_compute_the_same(count: int) -> None:
-    """The second one takes four images at once, the first two, on two cores each; one run is not full. Tensors between them keep their form."""
-    model, machine = copy_of_model(), TARGET.machine
-    region = region_of(model)
-    cut = sorted(cuts(region))[1]
-    names = [bound.tensors["y"] for bound in region.operations]
-    parts = {region.name: (Part("first", 2, 2, tuple(names[: cut + 1])), Part("second", 4, 1, tuple(names[cut + 1 :])))}
-    model = divided(model, read_parts(write_parts(parts)))
-    calls = region_calls(model)
-    assert [call.op_type for call in calls] == ["first", "second"]
+def outputs(parts: Parts, samples: NDArray[Any]) -> tuple[NDArray[Any], Executor]:
+    """What a bundle with these sub-graphs gives for samples, and its executor."""
+    machine, model = TARGET.machine, divided(copy_of_model(), read_parts(write_parts(parts)))
+    calls, (own_parts,) = region_calls(model), parts.values()
+    assert [call.op_type for call in calls] == [part.region for part in own_parts]
     code: dict[str, RegionCode] = {}
-    for call, part in zip(calls, parts[region.name], strict=True):
+    for call, part in zip(calls, own_parts, strict=True):
         own = TARGET.backend.read(model, call)
         assert isinstance(own, Region)
         assert [bound.tensors["y"] for bound in own.operations] == list(part.results)
-        code[part.region] = binary_code(compile_region(machine, TARGET.kernels, own, Options(copies=part.copies, streams=part.streams, effort=0)))
+        options = Options(copies=part.copies, streams=part.streams, images=part.images, effort=0)
+        code[part.region] = binary_code(compile_region(machine, TARGET.kernels, own, options))
     executor = open_bundle(assemble_bundle("plain", [machine], model, code), machine, EmulatorDevice(), optimise=False)
-    samples = pictures(count)[:, 0]
+    return executor.run({"x": samples}).outputs["y"], executor
+
+
+def expected(samples: NDArray[Any]) -> NDArray[Any]:
     session = open_session(compiled().integer, optimise=False)
-    expected = np.concatenate([run_session(session, {"x": sample[None]})["y"] for sample in samples])
-    found = executor.run({"x": samples})
-    assert np.array_equal(found.outputs["y"], expected)
-    assert found.runs == (2 if count == 1 else 5)  # of six images: of the first two and one, of the second one and one
+    return np.concatenate([run_session(session, {"x": sample[None]})["y"] for sample in samples])
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_sub_graphs_with_images_and_cores_of_their_own_compute_the_same(count: int) -> None:
+    """The second one takes four images at once, the first two, on two cores each; one run is not full. Tensors between them keep their form."""
+    region = region_of(copy_of_model())
+    cut = sorted(cuts(region))[1]
+    names = [bound.tensors["y"] for bound in region.operations]
+    parts = {region.name: (Part("first", 2, 2, tuple(names[: cut + 1])), Part("second", 4, 1, tuple(names[cut + 1 :])))}
+    samples = pictures(count)[:, 0]
+    found, executor = outputs(parts, samples)
+    assert np.array_equal(found, expected(samples))
+    assert executor.run({"x": samples}).runs == (2 if count == 1 else 5)  # of six images: of the first two and one, of the second one and one
     assert handed_over(executor.machines, executor.manifest).kept["first"]
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_a_sub_graph_with_images_as_rows_computes_the_same(count: int) -> None:
+    """A convolution of one pixel and a sum have three images behind each other in each of two copies; their second run is not full."""
+    region = region_of(copy_of_model())
+    (rows,) = stretches(region)
+    names = [bound.tensors["y"] for bound in region.operations]
+    cut = names[: rows.start], names[rows.start : rows.stop], names[rows.stop :]
+    ways = Copies(4, 1), Copies(2, 2, 3), Copies(4, 1)
+    parts = {region.name: tuple(Part(f"part{n}", w.times, w.streams, tuple(own), w.images) for n, (w, own) in enumerate(zip(ways, cut, strict=True)))}
+    samples = pictures(count)[:, 0]
+    found, executor = outputs(parts, samples)
+    assert np.array_equal(found, expected(samples))
+    assert [each.images for each in executor.manifest.regions] == [4, 6, 4]
+    assert executor.run({"x": samples}).runs == (3 if count == 1 else 8)  # six images, in two, one and two runs; then one in three
 
 
 @settings(max_examples=8, deadline=None)
@@ -136,6 +166,36 @@ def test_any_cut_leaves_the_network_as_it_is(data: st.DataObject) -> None:
     assert np.array_equal(before, after)
 
 
+def test_stretches_compute_row_by_row_and_can_be_cut_out() -> None:
+    region = region_of(copy_of_model())
+    ends, found = {-1, *cuts(region), len(region.operations) - 1}, stretches(region)
+    assert found
+    assert all(part.start - 1 in ends and part[-1] in ends for part in found)
+    assert all(stackable(region.operations[index]) for part in found for index in part)
+    assert stretches(rows_region(3, 4, 32)) == (range(len(rows_region(3, 4, 32).operations)),)
+
+
+def test_images_of_copies_are_halved_from_those_of_one_run() -> None:
+    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 32)] == [8, 4, 2]
+    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 12)] == [3, 2]
+    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 4)] == []
+
+
+def test_rows_of_a_batch_load_weights_once() -> None:
+    """A layer whose weights are most of what moves takes all images as rows; the cut with them is the quicker one of two programs."""
+    weight, bias = np.ones((256, 256, 1, 1), np.int8), np.zeros(256, np.int32)
+    shape = Shape(1, 256, 1, 1)
+    layer = Bound(made.conv2d("layer", shape, weight, bias, shift=6), {"x": "x", "y": "y"})
+    region = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (layer,), {})
+    found = divide(TARGET.machine, TARGET.kernels, region, 64)
+    (part,) = found.subgraphs
+    assert part.copies.together == 64
+    assert part.copies.images > 1
+    assert [each.images for each in parts_of(region, found)] == [part.copies.images]
+    alone = min((each for each in found.tried if each.copies.images == 1), key=lambda each: each.cycles)
+    assert 4 * found.cycles < alone.cycles
+
+
 def test_the_division_of_a_batch() -> None:
     """Launches are dear for so small a network, so that it stays whole; where they cost nothing, no division is dearer than none."""
     region, machine = region_of(copy_of_model()), TARGET.machine
@@ -146,7 +206,7 @@ def test_the_division_of_a_batch() -> None:
     free = replace(machine, host=replace(machine.host, launch_us=replace(machine.host.launch_us, value=0)))
     found = divide(free, TARGET.kernels, region, 8)
     assert found.cycles <= found.uniform <= whole.uniform
-    assert [each.copies for each in whole.tried] == list(copies_for(machine, 8))  # all have room
+    assert [each.copies for each in whole.tried if each.copies.images == 1] == list(copies_for(machine, 8))  # all have room
     assert {each.launches for each in found.tried} == {0.0}
     assert whole.cycles in {each.cycles for each in whole.tried}
     assert [each.cycles for each in found.tried] == [each.cycles for each in whole.tried]

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.kernel_selection import images_per_run
@@ -34,12 +34,12 @@ def batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region
 
 
 def stacked_cycles(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float]
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float], parts: Sequence[range]
 ) -> dict[Copies, list[float]]:
     """By copies with several images as rows: the cycles by operation of the parts that gain by them, infinite for all others. Of each part the most
     images come first, and half of them as long as that is better. alone: cycles where each copy has one image."""
     found: dict[Copies, list[float]] = {}
-    for part in stretches(region):
+    for part in parts:
         least, own = math.inf, part_of_region(region, part)
         for images in images_of_copies(machine, copies, batch):
             cycles = _part_cycles(machine, kernels, own, copies._replace(images=images), batch)
@@ -72,6 +72,18 @@ def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, 
 def crowded_out(error: UserError) -> bool:
     """Whether an error says that there is no room."""
     return error.diagnostics[0].code == "E1004"
+
+
+def promising(region: Region, alone: Iterable[Sequence[float]], crossing: Mapping[int, float]) -> tuple[range, ...]:
+    """The stretches that could gain by several images as rows: their cycles are more than it costs to cut them out.
+
+    alone: cycles by operation, for each way in which copies have one image. crossing: cycles by the operation behind which there may be a cut."""
+    ways = [*alone]
+
+    def least(part: range) -> float:
+        return min(sum(cycles[part.start : part.stop]) for cycles in ways)
+
+    return tuple(part for part in stretches(region) if crossing.get(part.start - 1, 0.0) + crossing.get(part.stop - 1, 0.0) < least(part))
 
 
 def stretches(region: Region) -> tuple[range, ...]:

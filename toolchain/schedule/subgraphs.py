@@ -16,7 +16,17 @@ import onnx_ir as ir
 from toolchain.graph.regions import region_calls
 from toolchain.passes.divide import divide_region
 from toolchain.schedule.alike import form_of
-from toolchain.schedule.batch_ways import batch_cycles, copies_for, crossing_cycles, crowded_out, cuts, launch_cycles, runs_of_batch, stacked_cycles
+from toolchain.schedule.batch_ways import (
+    batch_cycles,
+    copies_for,
+    crossing_cycles,
+    crowded_out,
+    cuts,
+    launch_cycles,
+    promising,
+    runs_of_batch,
+    stacked_cycles,
+)
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
@@ -95,20 +105,12 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     several images as rows; the programs of such a cut, and of the best one without, are timed.
 
     Raises UserError E1004 where no pair has room, and all of `compile_region`."""
-    found, crowded = dict[Copies, list[float]](), UserError()
-    for copies in copies_for(machine, batch):
-        try:
-            found[copies] = batch_cycles(machine, kernels, region, copies, batch)
-            found |= stacked_cycles(machine, kernels, region, copies, batch, found[copies])
-        except UserError as error:
-            if not crowded_out(error):
-                raise
-            crowded = error
-    if not found:
-        raise crowded
-    starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
+    alone = _alone(machine, kernels, region, batch)
     crossing = {cut: batch * crossing_cycles(machine, size) for cut, size in cuts(region).items()}
-    alone = {copies: cycles for copies, cycles in found.items() if copies.images == 1}
+    parts, found = promising(region, alone.values(), crossing), dict(alone)
+    for copies, cycles in alone.items():
+        found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
+    starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
     paths = dict.fromkeys(least_path(ways, starts, crossing) for ways in (found, alone))
 
     def cycles_of(path: Cut) -> float:
@@ -117,6 +119,21 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
 
     best = min(paths, key=cycles_of) if len(paths) > 1 else next(iter(paths))
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
+
+
+def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> dict[Copies, list[float]]:
+    """The cycles by operation of each way in which copies have one image. Raises UserError E1004 where no way has room."""
+    found, crowded = dict[Copies, list[float]](), UserError()
+    for copies in copies_for(machine, batch):
+        try:
+            found[copies] = batch_cycles(machine, kernels, region, copies, batch)
+        except UserError as error:
+            if not crowded_out(error):
+                raise
+            crowded = error
+    if not found:
+        raise crowded
+    return found
 
 
 def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:

@@ -35,6 +35,7 @@ class RowBuilder(Builder):
     """Convolutions whose windows have one row, sums, concats and views."""
 
     def window(self, kind: str) -> None:
+        del kind
         source = self.source()
         shape, columns = tuple(self.tensors[source]), int(self.rng.choice([1, 3]))
         weight, bias = self.weights((int(self.rng.choice([16, 32])), shape[1], 1, columns))
