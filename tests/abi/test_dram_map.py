@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.operations.made import load_machine
-from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
+from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, get_tensor, host_axes, packing_of, put_tensor, rows_of_images, stacked_place
 from toolchain.spec.model import Layout
 
 MACHINE = load_machine("vta")
@@ -49,6 +49,24 @@ def test_a_concat_leaves_its_neighbours_as_they_are() -> None:
     assert set(held.read(MACHINE, state, "a").ravel().tolist()) == {3}
     assert set(held.read(MACHINE, state, "b").ravel().tolist()) == {5}
     assert held.buffer(state, "a").size == BYTES
+
+
+@given(st.integers(0, 1 << 32), st.integers(2, 4))
+def test_images_may_stand_behind_each_other_as_rows(seed: int, images: int) -> None:
+    """The host has them one by one; the buffer is that of one picture of all rows."""
+    tall = replace(stored(), extents=(1, CHANNELS, images * SIDE, SIDE), bytes=images * BYTES)
+    rows = replace(tall, shape=Shape(images, CHANNELS, SIDE, SIDE))
+    one = replace(tall, shape=Shape(1, CHANNELS, images * SIDE, SIDE))
+    values = np.random.default_rng(seed).integers(-128, 128, rows.shape, np.int8)
+    data, together = np.zeros((2, images * BYTES), np.uint8)
+    put_tensor(MACHINE, rows, data, values)
+    put_tensor(MACHINE, one, together, np.concatenate([*values], axis=1)[None])
+    assert np.array_equal(data, together)
+    assert np.array_equal(get_tensor(MACHINE, rows, data), values)
+    layout = packing_of(MACHINE, rows).layout
+    assert rows_of_images(rows, layout) == images
+    assert rows_of_images(one, layout) == 1
+    assert stacked_place(rows, layout, (images - 1, 5, 2, 1)) == (0, 5, images * SIDE - 1, 1)
 
 
 def test_another_shape_is_refused() -> None:

@@ -18,7 +18,6 @@ from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
 from tests.operations import made
 from tests.schedule.many_cores import chip
-from tests.schedule.regions.test_stacking import rows_region
 from toolchain.abi.dram_map import Shape
 from toolchain.codegen.binary import binary_code
 from toolchain.codegen.generator import RegionCode
@@ -28,13 +27,11 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.runtime.transfers import handed_over
-from toolchain.schedule.batch_ways import copies_for, cuts, images_of_copies, stretches
+from toolchain.schedule.batch_ways import copies_for, cuts, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.regions.stacking import stackable
 from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
-from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
 
@@ -85,15 +82,6 @@ def test_no_other_path_costs_less(cycles: tuple[list[float], ...], start: float,
     assert [index for each in path for index in each.operations] == list(range(len(cycles[0])))
     assert cost(taken) == pytest.approx(min(map(cost, itertools.product(WAYS, repeat=len(cycles[0])))))
     assert sum(each.cycles for each in path) == pytest.approx(sum(found[way][index] for index, way in enumerate(taken)))
-
-
-@pytest.mark.parametrize(("target", "batch", "expected"), [("stcp920", 32, 6), ("stcp920", 1, 6), ("dnnvm:zu9", 3, 2), ("vta", 5, 1)])
-def test_images_and_streams_fill_the_machine(target: str, batch: int, expected: int) -> None:
-    machine = load_machine(target)
-    found = copies_for(machine, batch)
-    assert len(found) == expected
-    assert all(1 <= each.times * each.streams <= machine.streams and each.times <= batch for each in found)
-    assert all(each.times == min(batch, machine.streams // each.streams) for each in found)
 
 
 def outputs(parts: Parts, samples: NDArray[Any]) -> tuple[NDArray[Any], Executor]:
@@ -164,21 +152,6 @@ def test_any_cut_leaves_the_network_as_it_is(data: st.DataObject) -> None:
         run_session(open_session(ir.to_proto(each).SerializeToString(), optimise=False), sample)["y"] for each in (copy_of_model(), model)
     )
     assert np.array_equal(before, after)
-
-
-def test_stretches_compute_row_by_row_and_can_be_cut_out() -> None:
-    region = region_of(copy_of_model())
-    ends, found = {-1, *cuts(region), len(region.operations) - 1}, stretches(region)
-    assert found
-    assert all(part.start - 1 in ends and part[-1] in ends for part in found)
-    assert all(stackable(region.operations[index]) for part in found for index in part)
-    assert stretches(rows_region(3, 4, 32)) == (range(len(rows_region(3, 4, 32).operations)),)
-
-
-def test_images_of_copies_are_halved_from_those_of_one_run() -> None:
-    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 32)] == [8, 4, 2]
-    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 12)] == [3, 2]
-    assert [*images_of_copies(TARGET.machine, Copies(4, 1), 4)] == []
 
 
 def test_rows_of_a_batch_load_weights_once() -> None:
