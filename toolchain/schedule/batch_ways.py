@@ -37,17 +37,15 @@ def stacked_cycles(
     machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float], parts: Sequence[range]
 ) -> dict[Copies, list[float]]:
     """By copies with several images as rows: the cycles by operation of the parts that gain by them, infinite for all others. Of each part the most
-    images come first, and half of them as long as that is better. alone: cycles where each copy has one image."""
+    images that gain count. alone: cycles where each copy has one image."""
     found: dict[Copies, list[float]] = {}
     for part in parts:
-        least, own = math.inf, part_of_region(region, part)
-        for images in images_of_copies(machine, copies, batch):
-            cycles = _part_cycles(machine, kernels, own, copies._replace(images=images), batch)
-            if least < math.inf and sum(cycles) >= least:
-                break
-            least = sum(cycles)
-            if least < sum(alone[part.start : part.stop]):
-                found.setdefault(copies._replace(images=images), [math.inf] * len(alone))[part.start : part.stop] = cycles
+        own, least = part_of_region(region, part), sum(alone[part.start : part.stop])
+        ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch))
+        tried = ((way, _part_cycles(machine, kernels, own, way, batch)) for way in ways)
+        if better := next(((way, cycles) for way, cycles in tried if sum(cycles) < least), None):
+            way, cycles = better
+            found.setdefault(way, [math.inf] * len(alone))[part.start : part.stop] = cycles
     return found
 
 

@@ -7,7 +7,7 @@ they are loaded. After GraphTurbo (Zhao et al., OSDI 2023, sections 3 and 4.3), 
 import itertools
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from toolchain.schedule.batch_ways import (
     stacked_cycles,
 )
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernel_selection import CLOSE
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
@@ -102,7 +103,7 @@ class Division:
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that is estimated to take the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs
     through DRAM. A pair of images and cores that has no room for an operation is no choice. Where operations compute row by row, copies may have
-    several images as rows; the programs of such a cut, and of the best one without, are timed.
+    several images as rows. The programs of the best cuts are timed where estimates cannot tell them apart.
 
     Raises UserError E1004 where no pair has room, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)
@@ -111,14 +112,41 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     for copies, cycles in alone.items():
         found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
     starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
-    paths = dict.fromkeys(least_path(ways, starts, crossing) for ways in (found, alone))
+    cuts_tried = dict.fromkeys(least_path(ways, starts, crossing) for ways in _rivals(found, alone, starts, crossing))
 
-    def cycles_of(path: Cut) -> float:
-        changes = sum(crossing[part.operations.start - 1] for part in path[1:])
-        return changes + sum(starts[part.copies] + _program_cycles(machine, kernels, region, part, batch) for part in path)
+    def estimate(cut: Cut) -> float:
+        return _cost_of(cut, starts, crossing, lambda part: part.cycles)
 
-    best = min(paths, key=cycles_of) if len(paths) > 1 else next(iter(paths))
+    def exact(cut: Cut) -> float:
+        return _cost_of(cut, starts, crossing, lambda part: _program_cycles(machine, kernels, region, part, batch))
+
+    best = min(cuts_tried, key=estimate)
+    close = [cut for cut in cuts_tried if estimate(cut) <= CLOSE * estimate(best) or _has_rows(best)]
+    best = min(close, key=exact) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
+
+
+def _rivals(
+    found: Mapping[Copies, Sequence[float]], alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]
+) -> Iterator[Mapping[Copies, Sequence[float]]]:
+    """The ways among which the best cut is worth a look: all, those where copies have one image, and of these all but the one that does most of the
+    work of the best cut."""
+    yield found
+    yield alone
+    best = least_path(alone, starts, crossing)
+    most = max(best, key=lambda part: part.cycles).copies
+    if len(alone) > 1:
+        yield {copies: cycles for copies, cycles in alone.items() if copies != most}
+
+
+def _has_rows(cut: Cut) -> bool:
+    return any(part.copies.images > 1 for part in cut)
+
+
+def _cost_of(cut: Cut, starts: Mapping[Copies, float], crossing: Mapping[int, float], cycles: Callable[[Subgraph], float]) -> float:
+    """Cycles of a batch, with its launches and the tensors between sub-graphs. cycles: of a sub-graph."""
+    changes = sum(crossing[part.operations.start - 1] for part in cut[1:])
+    return changes + sum(starts[part.copies] + cycles(part) for part in cut)
 
 
 def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> dict[Copies, list[float]]:
