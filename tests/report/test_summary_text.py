@@ -47,12 +47,24 @@ def test_each_fact_is_a_line() -> None:
 
 
 def test_sub_graphs_are_told_by_their_images_and_streams() -> None:
-    early = replace(REGION, region="a", streams=32, available=32, copies=8, runs=4)
-    found = rows(replace(SUMMARY, regions=(early, replace(early, region="b", copies=32, runs=1), replace(early, region="c", copies=32, runs=1))))
+    early = replace(REGION, region="a", images=8, streams=32, available=32, copies=8, runs=4)
+    found = rows(
+        replace(
+            SUMMARY,
+            regions=(early, replace(early, region="b", images=32, copies=32, runs=1), replace(early, region="c", images=32, copies=32, runs=1)),
+        )
+    )
     text = "1 operation for 8 at once on 4 streams each, 4 runs: 2,000 cycles; 2 operations for 32 at once on 1 stream each, 1 run: 1,000 cycles"
     assert found["sub-graphs"] == text
     assert "streams" not in found
     assert "sub-graphs" not in rows(replace(SUMMARY, regions=(REGION, replace(REGION, runs=4))))
+
+
+def test_streams_are_told_with_the_images_of_each_copy() -> None:
+    """Images may stand behind each other as rows in the tensors of a copy."""
+    for images, told in ((8, "an image on every 4"), (32, "4 images on every 4")):
+        region = replace(REGION, images=images, streams=32, available=32, copies=8)
+        assert rows(replace(SUMMARY, regions=(region,)))["streams"].startswith(f"32 of 32, {told}: ")
 
 
 def test_a_peak_that_contradicts_the_cycles_is_no_share() -> None:
