@@ -106,9 +106,13 @@ def test_events_are_fences_and_stay() -> None:
     assert pairs == [("ab", 3, 4), ("ac", 3, 6), ("ba", 0, 2), ("ca", 1, 2), ("event[0]", 2, 3)]
 
 
-@pytest.mark.parametrize(("copies", "streams", "multicast", "lent"), [(4, 1, True, 1), (2, 2, False, 1), (2, 1, False, 1), (4, 1, False, 3)])
+@pytest.mark.parametrize(
+    ("copies", "streams", "multicast", "lent"),
+    [(4, 1, True, 1), (2, 2, False, 1), (2, 1, False, 1), (4, 1, False, 3), (2, 4, True, 1), (2, 4, False, 1)],
+)
 def test_it_is_the_same_as_ones_own(copies: int, streams: int, multicast: bool, lent: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, region = chip(2, 2), three_convolutions(24)
+    """Copies on four streams have two clusters each."""
+    machine, region = chip(copies * streams // 2, 2) if streams > 2 else chip(2, 2), three_convolutions(24)
     kernels = load_kernels(machine)
     options = Options(copies=copies, streams=streams, timed_streams=False, effort=0)
     schedule = replace(find_schedule(machine, kernels, region, options), multicast=multicast)

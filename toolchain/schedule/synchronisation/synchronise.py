@@ -280,7 +280,7 @@ def moved_elsewhere(known: Solved, plain: Program) -> Synchronised:
     first = int(done.program.stream.min()), int(plain.stream.min())
     events = find_events(machine)
     if events:
-        _signal_here(machine, events, first[1], columns[events.signal.kind], source[done.program.kind == events.signal.kind] < 0)
+        _signal_there(machine, events, first, columns[events.signal.kind], source[done.program.kind == events.signal.kind] < 0)
     stream = done.program.stream + first[1] - first[0]
     streams, offset = encode_streams(machine, done.program.kind, stream, columns)
     return Synchronised(build_program(machine, streams, done.program.kind, stream, offset, tuple(columns)), source, done.tokens)
@@ -297,9 +297,9 @@ def _column_of(done: Synchronised, plain: Program, kind: int) -> dict[str, Ints]
     return found
 
 
-def _signal_here(machine: Machine, events: Events, stream: int, columns: dict[str, Ints], added: np.typing.NDArray[np.bool_]) -> None:
-    """Signals to streams of the same instance of every level above theirs."""
-    here = places(machine, stream)[0]
+def _signal_there(machine: Machine, events: Events, first: tuple[int, int], columns: dict[str, Ints], added: np.typing.NDArray[np.bool_]) -> None:
+    """Signals to streams in other instances of the levels above, as far from the new first stream as they were from the old one. first: both."""
+    before, here = (places(machine, stream)[0] for stream in first)
     for level in events.levels[:-1]:
         if level.name in events.signal.masks:
-            columns[events.signal.masks[level.name]][added] = 1 << here[level.name]
+            columns[events.signal.masks[level.name]][added] <<= here[level.name] - before[level.name]
