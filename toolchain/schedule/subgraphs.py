@@ -101,9 +101,10 @@ class Division:
 
 
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
-    """The cut that is estimated to take the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs
-    through DRAM. A pair of images and cores that has no room for an operation is no choice. Where operations compute row by row, copies may have
-    several images as rows. The programs of the best cuts are timed where estimates cannot tell them apart.
+    """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
+
+    A pair of images and cores that has no room for an operation is no choice. Where operations compute row by row, copies may have several images as
+    rows. Estimates decide; the programs of the best cuts are timed where estimates cannot tell them apart.
 
     Raises UserError E1004 where no pair has room, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)
@@ -165,9 +166,15 @@ def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
 
 
 def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:
-    """Cycles of a batch in a sub-graph's program, as estimates alone choose it."""
+    """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it has no room after all."""
     options = Options(copies=part.copies.times, streams=part.copies.streams, images=part.copies.images, effort=0, check=False)
-    return runs_of_batch(machine, part.copies, batch) * compile_region(machine, kernels, part_of_region(region, part.operations), options).cycles
+    try:
+        compiled = compile_region(machine, kernels, part_of_region(region, part.operations), options)
+    except UserError as error:
+        if not crowded_out(error):
+            raise
+        return math.inf
+    return runs_of_batch(machine, part.copies, batch) * compiled.cycles
 
 
 def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:
