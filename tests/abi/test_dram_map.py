@@ -63,6 +63,8 @@ def test_images_may_stand_behind_each_other_as_rows(seed: int, images: int) -> N
     put_tensor(MACHINE, one, together, np.concatenate([*values], axis=1)[None])
     assert np.array_equal(data, together)
     assert np.array_equal(get_tensor(MACHINE, rows, data), values)
+    with pytest.raises(ValueError, match=f"{images} images do not stand as"):
+        get_tensor(MACHINE, replace(rows, extents=(images + 1, *rows.extents[1:])), np.zeros((images + 1) * images * BYTES, np.uint8))
     layout = packing_of(MACHINE, rows).layout
     assert rows_of_images(rows, layout) == images
     assert rows_of_images(one, layout) == 1

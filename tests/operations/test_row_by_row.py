@@ -75,8 +75,10 @@ def test_operations_that_mix_rows_are_not(name: str) -> None:
         ((1, 1), (1, 1), (1, 0, 0, 0), False),
     ],
 )
+@pytest.mark.parametrize("height", [1, 6])
 def test_a_convolution_is_row_by_row_where_its_window_has_one_row(
-    kernel: tuple[int, int], strides: tuple[int, int], pads: made.Picture, expected: bool
+    kernel: tuple[int, int], strides: tuple[int, int], pads: made.Picture, expected: bool, height: int
 ) -> None:
+    """Of a picture of one row, too, whose only window would lie alike with any stride."""
     weight = np.zeros((3, 2, *kernel), np.int8)
-    assert row_by_row(made.conv2d("c", (1, 2, 6, 8), weight, np.zeros(3, np.int32), strides, pads)) == expected
+    assert row_by_row(made.conv2d("c", (1, 2, height, 8), weight, np.zeros(3, np.int32), strides, pads)) == expected

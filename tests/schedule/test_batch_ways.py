@@ -1,12 +1,18 @@
 """The ways to share a batch fill the machine, and images stand as rows only where operations compute row by row."""
 
+import numpy as np
 import pytest
 
+from tests.operations import made
 from tests.schedule.regions.test_stacking import rows_region
 from tests.schedule.test_subgraphs import TARGET, copy_of_model, region_of
+from toolchain.abi.dram_map import Shape
+from toolchain.schedule import batch_ways
 from toolchain.schedule.batch_ways import batch_cycles, copies_for, cuts, images_of_copies, promising, runs_of_batch, stacked_cycles, stretches
 from toolchain.schedule.options import Copies
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.regions.stacking import stackable
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine
 
 
@@ -41,6 +47,30 @@ def test_stretches_that_cost_more_to_cut_out_than_they_take_are_left() -> None:
     assert promising(region, [cycles], dict.fromkeys(ends, 10.0 * len(part) / 2 - 1)) == (part,)
     assert promising(region, [cycles], dict.fromkeys(ends, 10.0 * len(part) / 2)) == ()
     assert promising(region, [cycles, [1.0] * len(cycles)], dict.fromkeys(ends, 1.0)) == ()  # the quickest way counts
+
+
+def test_more_images_than_dram_has_room_for_are_not_tried() -> None:
+    """As many as fit are: two megabytes of DRAM hold a thousand inputs and results of a kilobyte each."""
+    shape = Shape(1, 1024, 1, 1)
+    weight, bias = np.ones((1024, 1024, 1, 1), np.int8), np.zeros(1024, np.int32)
+    layer = Bound(made.conv2d("layer", shape, weight, bias, shift=6), {"x": "x", "y": "y"})
+    region = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (layer,), {})
+    found = stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 1 << 14, [1e12], (range(1),))
+    room = TARGET.machine.memory["ddr"].bytes // 2048
+    assert all(4 * each.images <= room for each in found)
+
+
+def test_a_part_that_no_kernel_takes_with_so_many_rows_is_no_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(copy_of_model())
+
+    def refused(*_: object) -> list[float]:
+        raise fail("E1003", "no kernel can do it")
+
+    monkeypatch.setattr(batch_ways, "batch_cycles", refused)
+    assert stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 64, [1e9] * len(region.operations), stretches(region)) == {}
+    monkeypatch.setattr(batch_ways, "batch_cycles", lambda *_: (_ for _ in ()).throw(fail("E1007", "something else")))
+    with pytest.raises(UserError, match="E1007"):
+        stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 64, [1e9] * len(region.operations), stretches(region))
 
 
 def test_parts_without_rows_have_no_cycles_of_several_images() -> None:

@@ -195,8 +195,11 @@ def get_tensor(machine: Machine, stored: StoredTensor, data: Bytes) -> Array:
 
 
 def rows_of_images(stored: StoredTensor, layout: Layout) -> int:
-    """How many images stand behind each other as rows of one in a tensor's buffer."""
-    return max(stored.shape.batch // stored.extents[layout.domain.index("n")], 1) if "n" in layout.domain else 1
+    """How many images stand behind each other as rows of one in a tensor's buffer. Raises ValueError where they do not divide so."""
+    images, left = divmod(stored.shape.batch, stored.extents[layout.domain.index("n")]) if "n" in layout.domain else (1, 0)
+    if left or not images:
+        raise ValueError(f"{stored.shape.batch} images do not stand as {stored.extents} are")
+    return images
 
 
 def stacked_place(stored: StoredTensor, layout: Layout, place: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,16 +3,30 @@
 Layers of dense networks and of a sequence's words are so, and convolutions of one pixel; windows over rows and attention are not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from toolchain.operations.kind import Operand, OperationKind
+from toolchain.operations.numbers import complete
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.operations.reads import read_all
+from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
 IMAGES, ROWS = 0, 2
 """Axes of a picture [batch, channels, height, width]."""
+
+
+SEEN = (2, 3)
+"""Images whose rows are looked at: of one row alone any stride would do."""
+
+
+class Step(NamedTuple):
+    """name: of an intermediate result, empty for the meaning itself. axes: its indices. of: an element of it."""
+
+    name: str
+    axes: tuple[str, ...]
+    of: Expr
 
 
 class Places(NamedTuple):
@@ -25,17 +39,16 @@ class Places(NamedTuple):
 def row_by_row(operation: Operation) -> bool:
     """Whether each row of the result depends on the same row of the operands alone, in the same way as any other row does."""
     kind, numbers = operation.kind, operation.numbers
-    tensors = {operand.name: _places(operand) for operand in (*(kind.operand[name] for name in kind.data), kind.result)}
-    if not _expressions(kind) or None in tensors.values():
+    steps, places = _steps(kind), _places_of(kind)
+    if not steps or places is None or _rows_elsewhere(kind):
         return False
-    known = {name: place for name, place in tensors.items() if place is not None}
-    sizes = {tuple(numbers[_operand(kind, name).extents[axis]] for axis in place) for name, place in known.items()}
-    return len(sizes) == 1 and all(_keeps(operation, axes, expr, known) for axes, expr in _expressions(kind))
+    alike = {tuple(numbers[_operand(kind, name).extents[axis]] for axis in place) for name, place in places.items()}
+    return len(alike) == 1 and all(_holds_for(operation, steps, places, images) for images in SEEN)
 
 
 def as_rows(operation: Operation, images: int) -> dict[str, int]:
     """The numbers of an operation `row_by_row` of so many times the rows."""
-    rows = {operand.extents[place.rows] for operand in (*operation.kind.operands, operation.kind.result) if (place := _places(operand))}
+    rows = _row_extents(operation.kind)
     return {name: value * images if name in rows else value for name, value in operation.numbers.items()}
 
 
@@ -44,53 +57,72 @@ def _operand(kind: OperationKind, name: str) -> Operand:
 
 
 def _places(operand: Operand) -> Places | None:
-    """None for a tensor without rows, or one of many."""
+    """None for a tensor without rows, one of many, and one whose values are known."""
     axes = PICTURE_AXES.get(len(operand.axes), ())
     return Places(axes.index(IMAGES), axes.index(ROWS)) if ROWS in axes and operand.role in ("data", "result") and not operand.many else None
 
 
-def _expressions(kind: OperationKind) -> tuple[tuple[tuple[str, ...], Expr], ...]:
-    """The steps of an operation, in each of its forms, with the indices of their results; none where its description leaves open what it computes."""
+def _places_of(kind: OperationKind) -> dict[str, Places] | None:
+    """By computed tensor; None where one has no rows."""
+    found = {operand.name: _places(operand) for operand in (*(kind.operand[name] for name in kind.data), kind.result)}
+    return None if None in found.values() else {name: place for name, place in found.items() if place is not None}
+
+
+def _row_extents(kind: OperationKind) -> set[str]:
+    return {operand.extents[place.rows] for operand in (*kind.operands, kind.result) if (place := _places(operand))}
+
+
+def _rows_elsewhere(kind: OperationKind) -> bool:
+    """Whether the extent of rows is that of another axis, too."""
+    others = [
+        extent
+        for operand in (*kind.operands, kind.result)
+        for axis, extent in enumerate(operand.extents)
+        if not ((place := _places(operand)) and axis == place.rows)
+    ]
+    return bool(_row_extents(kind) & {*others, *kind.meaning.over.values(), *kind.fixed})
+
+
+def _steps(kind: OperationKind) -> tuple[Step, ...]:
+    """The steps of an operation in each of its forms; none where its description leaves open what it computes."""
     stages = (*kind.meaning.stages, *kind.halves, *(kind.arithmetic.stages if kind.arithmetic else ()))
-    own = ((tuple(kind.result.axes), kind.meaning.of),) if kind.meaning.of is not None else ()
-    return *own, *((stage.axes, stage.of) for stage in stages)
+    own = (Step("", tuple(kind.result.axes), kind.meaning.of),) if kind.meaning.of is not None else ()
+    return *own, *(Step(stage.name, stage.axes, stage.of) for stage in stages)
 
 
-def _keeps(operation: Operation, axes: tuple[str, ...], expr: Expr, tensors: Mapping[str, Places]) -> bool:
-    """Whether an expression reads at its own image and row, and needs them for nothing else. axes: of its result."""
-    kind = operation.kind
-    own = [list(kind.result.axes)[axis] for axis in tensors[kind.result.name]]
-    if not {*own} <= {*axes}:
+def _holds_for(operation: Operation, steps: Sequence[Step], tensors: Mapping[str, Places], images: int) -> bool:
+    """Whether the operation of so many times the rows has as many more rows of its result, each made of its own."""
+    kind, numbers = operation.kind, as_rows(operation, images)
+    try:
+        whole = complete(kind, numbers, operation.name)
+    except UserError:
         return False
-    steps = {stage: Places(indices.index(own[0]), indices.index(own[1])) for stage, indices in _steps(kind).items() if {*own} <= {*indices}}
-    places, moved = {**steps, **tensors}, list[Index]()
+    own = [list(kind.result.axes)[axis] for axis in tensors[kind.result.name]]
+    made = {step.name: Places(step.axes.index(own[0]), step.axes.index(own[1])) for step in steps if step.name and {*own} <= {*step.axes}}
+    return whole == {**whole, **numbers} and all(_keeps(kind, numbers, step, {**made, **tensors}, own) for step in steps)
+
+
+def _keeps(kind: OperationKind, numbers: Mapping[str, int], step: Step, places: Mapping[str, Places], own: Sequence[str]) -> bool:
+    """Whether a step reads at its own image and row, and needs them for nothing else. own: the indices of both."""
+    moved = list[Index]()
 
     def without(part: Expr) -> Expr | None:
         if not isinstance(part, Index) or not isinstance(part.base, Name) or part.base.id not in places:
             return None
         place = places[part.base.id]
-        if not all(_is(operation, part.index[axis], name) for axis, name in zip(place, own, strict=True)):
+        if not all(_is(kind, numbers, part.index[axis], name) for axis, name in zip(place, own, strict=True)):
             moved.append(part)
         return Index(part.base, tuple(Const(0) if axis in place else each for axis, each in enumerate(part.index)))
 
-    rest = rewrite(expr, without)
-    return not moved and not any(isinstance(part, Name) and part.id in own for part in walk(rest))
+    rest = rewrite(step.of, without)
+    return {*own} <= {*step.axes} and not moved and not any(isinstance(part, Name) and part.id in own for part in walk(rest))
 
 
-def _steps(kind: OperationKind) -> dict[str, tuple[str, ...]]:
-    """The indices of each step that later ones read."""
-    stages = (*kind.meaning.stages, *kind.halves, *(kind.arithmetic.stages if kind.arithmetic else ()))
-    return {stage.name: stage.axes for stage in stages}
-
-
-def _is(operation: Operation, expr: Expr, name: str) -> bool:
+def _is(kind: OperationKind, numbers: Mapping[str, int], expr: Expr, name: str) -> bool:
     """Whether an index is always the result's: `p * sh + u - pad_top` with a stride of 1, a kernel of one row, and nothing above."""
     if isinstance(expr, Name):
         return expr.id == name
-    kind, used = operation.kind, {part.id for part in walk(expr) if isinstance(part, Name)}
-    extents = {**kind.indices, **kind.meaning.over}
-    if not used & {name}:
-        return False
-    loops = {index: range(operation.numbers[extent]) for index, extent in extents.items() if index in used}
-    scope = read_all({}, operation.numbers, loops, 0, unbounded=True)
-    return bool((scope.value(expr, {}) == scope.names[name]).all())
+    used = {part.id for part in walk(expr) if isinstance(part, Name)}
+    loops = {index: range(numbers[extent]) for index, extent in {**kind.indices, **kind.meaning.over}.items() if index in used}
+    scope = read_all({}, numbers, loops, 0, unbounded=True)
+    return name in used and bool((scope.value(expr, {}) == scope.names[name]).all())

@@ -175,7 +175,9 @@ def _known(machine: Machine, memory: str, stored: StoredTensor) -> bool:
     sizes = dict(zip(layout.domain, stored.extents, strict=False))
     batch, channels, height, width = stored.shape
     count, rows, columns = (sizes.get(name, 0) for name in "nhw")
-    whole = width == columns and count > 0 and batch % count == 0 and batch // count * height == rows  # images may stand behind each other as rows
+    if min(count, *stored.shape, *stored.extents) < 1 or batch % count:
+        return False
+    whole = width == columns and batch // count * height == rows  # images may stand behind each other as rows
     if not whole or stored.channel + channels > sizes.get("c", 0) or math.prod(stored.extents) * view.element.scalar.bits // 8 > stored.bytes:
         return False
     return view_packing(machine, stored.view, stored.layout, stored.extents).bytes == stored.bytes

@@ -10,7 +10,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.fetches import is_fetch
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
-from toolchain.schedule.regions.stacking import stackable
+from toolchain.schedule.regions.stacking import MOST_IMAGES, stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
@@ -41,7 +41,8 @@ def stacked_cycles(
     found: dict[Copies, list[float]] = {}
     for part in parts:
         own, least = part_of_region(region, part), sum(alone[part.start : part.stop])
-        ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch))
+        counts = (images for images in images_of_copies(machine, copies, batch) if copies.times * images <= _most_images(machine, own))
+        ways = (copies._replace(images=images) for images in counts)
         tried = ((way, _part_cycles(machine, kernels, own, way, batch)) for way in ways)
         if better := next(((way, cycles) for way, cycles in tried if sum(cycles) < least), None):
             way, cycles = better
@@ -57,19 +58,29 @@ def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[i
         runs *= 2
 
 
+def _most_images(machine: Machine, part: Region) -> int:
+    """How many images DRAM has room for, by the region's inputs and results."""
+    size = sum(math.prod(part.tensors[name]) for name in (*part.inputs, *part.outputs))
+    return min(MOST_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
+
+
 def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
-    """As `batch_cycles`, infinite where there is no room."""
+    """As `batch_cycles`, infinite where there is no room, or no kernel takes so many rows."""
     try:
         return batch_cycles(machine, kernels, part, copies, batch)
     except UserError as error:
-        if not crowded_out(error):
+        if not no_way(error):
             raise
         return [math.inf] * len(part.operations)
 
 
-def crowded_out(error: UserError) -> bool:
-    """Whether an error says that there is no room."""
-    return error.diagnostics[0].code == "E1004"
+NO_WAY = ("E1003", "E1004", "E1008")
+"""Codes of an operation that no kernel can do so, and of what has no room."""
+
+
+def no_way(error: UserError) -> bool:
+    """Whether an error only says that one of several ways cannot be."""
+    return all(each.code in NO_WAY for each in error.diagnostics)
 
 
 def promising(region: Region, alone: Iterable[Sequence[float]], crossing: Mapping[int, float]) -> tuple[range, ...]:

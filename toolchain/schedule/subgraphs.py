@@ -20,9 +20,9 @@ from toolchain.schedule.batch_ways import (
     batch_cycles,
     copies_for,
     crossing_cycles,
-    crowded_out,
     cuts,
     launch_cycles,
+    no_way,
     promising,
     runs_of_batch,
     stacked_cycles,
@@ -41,7 +41,7 @@ from toolchain.spec.typed_json import from_json, to_json
 
 @dataclass(frozen=True)
 class Subgraph:
-    """operations: of the region, by index. copies: how many images it takes at once, and on how many streams each. cycles: of a batch, estimated."""
+    """operations: of the region, by index. copies: how it shares the streams and the images of a run. cycles: of a batch, estimated."""
 
     operations: range
     copies: Copies
@@ -75,7 +75,7 @@ Parts = Mapping[str, tuple[Part, ...]]
 
 @dataclass(frozen=True)
 class Uniform:
-    """One pair of images and cores for all operations. cycles: estimated, of a whole batch. launches: the host's cycles to start its runs."""
+    """One way to share streams and images for all operations. cycles: estimated, of a whole batch. launches: the host's cycles to start its runs."""
 
     copies: Copies
     cycles: float
@@ -84,14 +84,14 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Division:
-    """subgraphs: in the order of the region's operations. tried: the pairs that have room for all of them, most images first."""
+    """subgraphs: in the order of the region's operations. tried: the ways that have room for all of them, most copies first."""
 
     subgraphs: tuple[Subgraph, ...]
     tried: tuple[Uniform, ...]
 
     @property
     def uniform(self) -> float:
-        """The best that one pair for all operations would do, estimated, in cycles of a whole batch with its launches."""
+        """The best that one way for all operations would do, estimated, in cycles of a whole batch with its launches."""
         return min(each.cycles + each.launches for each in self.tried)
 
     @property
@@ -103,10 +103,10 @@ class Division:
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
 
-    A pair of images and cores that has no room for an operation is no choice. Where operations compute row by row, copies may have several images as
+    A way that has no room for an operation is no choice. Where operations compute row by row, copies may have several images as
     rows. Estimates decide; the programs of the best cuts are timed where estimates cannot tell them apart.
 
-    Raises UserError E1004 where no pair has room, and all of `compile_region`."""
+    Raises UserError E1003, E1004 or E1008 where there is no way, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)
     crossing = {cut: batch * crossing_cycles(machine, size) for cut, size in cuts(region).items()}
     parts, found = promising(region, alone.values(), crossing), dict(alone)
@@ -122,7 +122,8 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
         return _cost_of(cut, starts, crossing, lambda part: _program_cycles(machine, kernels, region, part, batch))
 
     best = min(cuts_tried, key=estimate)
-    close = [cut for cut in cuts_tried if estimate(cut) <= CLOSE * estimate(best) or _has_rows(best)]
+    apart = math.inf if _has_rows(best) else CLOSE * estimate(best)
+    close = [cut for cut in cuts_tried if estimate(cut) <= apart]
     best = min(close, key=exact) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
 
@@ -151,27 +152,27 @@ def _cost_of(cut: Cut, starts: Mapping[Copies, float], crossing: Mapping[int, fl
 
 
 def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> dict[Copies, list[float]]:
-    """The cycles by operation of each way in which copies have one image. Raises UserError E1004 where no way has room."""
-    found, crowded = dict[Copies, list[float]](), UserError()
+    """The cycles by operation of each way in which copies have one image. Raises UserError E1003, E1004 or E1008 where there is no way."""
+    found, against = dict[Copies, list[float]](), UserError()
     for copies in copies_for(machine, batch):
         try:
             found[copies] = batch_cycles(machine, kernels, region, copies, batch)
         except UserError as error:
-            if not crowded_out(error):
+            if not no_way(error):
                 raise
-            crowded = error
+            against = error
     if not found:
-        raise crowded
+        raise against
     return found
 
 
 def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:
-    """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it has no room after all."""
+    """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
     options = Options(copies=part.copies.times, streams=part.copies.streams, images=part.copies.images, effort=0, check=False)
     try:
         compiled = compile_region(machine, kernels, part_of_region(region, part.operations), options)
     except UserError as error:
-        if not crowded_out(error):
+        if not no_way(error):
             raise
         return math.inf
     return runs_of_batch(machine, part.copies, batch) * compiled.cycles

@@ -112,6 +112,18 @@ def test_the_schedule_says_it_and_is_read_back() -> None:
     assert compiled.region.images == 3
 
 
+@pytest.mark.parametrize("images", [0, 3, 1 << 17])
+def test_a_region_is_stacked_once(images: int) -> None:
+    machine, region = small("stcp920"), stacked(rows_region(1, 2, 32), 2)
+    with pytest.raises(UserError, match=f"E1007 region 'random' with 2 images as rows cannot have {images}"):
+        stacked(region, images)
+    if images == 3:
+        schedule = compile_region(machine, load_kernels(machine), region, Options(images=2, effort=0)).schedule
+        assert schedule.copies == Copies(images=2)
+        with pytest.raises(UserError, match="E1414 region 'random' with 2 images as rows cannot have 3; leave 'images' out"):
+            compile_region(machine, load_kernels(machine), region, None, replace(schedule, copies=Copies(images=images)))
+
+
 def test_windows_over_rows_keep_images_apart() -> None:
     machine = small("stcp920")
     weight, bias = np.ones((32, 32, 3, 3), np.int8), np.zeros(32, np.int32)
@@ -121,5 +133,7 @@ def test_windows_over_rows_keep_images_apart() -> None:
     whole = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (mixing,), {})
     schedule = compile_region(machine, load_kernels(machine), whole, Options(effort=0)).schedule
     assert not stackable(mixing)
+    with pytest.raises(UserError, match="E1007 'mix' reads other rows than its own, so 3 images cannot stand behind each other as rows"):
+        compile_region(machine, load_kernels(machine), whole, Options(images=3))
     with pytest.raises(UserError, match="E1414 'mix' reads other rows than its own, so 2 images cannot stand behind each other as rows"):
         compile_region(machine, load_kernels(machine), whole, None, replace(schedule, copies=Copies(images=2)))

@@ -18,7 +18,7 @@ from toolchain.schedule.placement.on_chip_allocation import Residents, find_cand
 from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
 from toolchain.schedule.regions.fetches import fetchable, is_fetch, with_fetches, without_fetches
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.regions.stacking import stackable, stacked
+from toolchain.schedule.regions.stacking import stacked
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError, nearest
@@ -76,14 +76,13 @@ def scheduled_region(region: Region, schedule: Schedule) -> Region:
 
 
 def _stacked(region: Region, schedule: Schedule) -> Region:
-    images = schedule.copies.images
-    if images == 1 or region.images > 1:
+    """Schedules of a search, which are not those of copies yet, say nothing of the images that its region has."""
+    if schedule.copies.images == 1:
         return region
-    mixing = next((bound.operation.name for bound in region.operations if not stackable(bound)), None)
-    if mixing is not None:
-        text = f"'{mixing}' reads other rows than its own, so {images} images cannot stand behind each other as rows"
-        raise schedule.error("E1414", text, ("schedule", "copies"), "leave 'images' out")
-    return stacked(region, images)
+    try:
+        return stacked(region, schedule.copies.images)
+    except UserError as error:
+        raise schedule.error("E1414", error.diagnostics[0].message, ("schedule", "copies"), "leave 'images' out") from None
 
 
 def _faults(region: Region, schedule: Schedule) -> Iterator[Diagnostic]:

@@ -8,6 +8,10 @@ from dataclasses import replace
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.row_by_row import as_rows, row_by_row
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.errors import fail
+
+MOST_IMAGES = 1 << 16
+"""Of one copy; a bundle's run takes no more."""
 
 
 def stackable(bound: Bound) -> bool:
@@ -15,11 +19,21 @@ def stackable(bound: Bound) -> bool:
     return row_by_row(bound.operation)
 
 
+def unstackable(region: Region) -> str:
+    """The first operation of the region that mixes rows, by name; empty where there is none."""
+    return next((bound.operation.name for bound in region.operations if not stackable(bound)), "")
+
+
 def stacked(region: Region, images: int) -> Region:
-    """The region whose tensors hold so many images each; all operations have to be `stackable`. A region that is stacked so stays as it is."""
+    """The region whose tensors hold so many images each; one that is stacked so stays as it is. images: at most MOST_IMAGES.
+
+    Raises UserError E1007 where an operation is not `stackable`, or the region has other images already."""
     if images == region.images:
         return region
-    assert region.images == 1, f"region '{region.name}' is stacked already"
+    if region.images != 1 or not 1 <= images <= MOST_IMAGES:
+        raise fail("E1007", f"region '{region.name}' with {region.images} images as rows cannot have {images}")
+    if mixing := unstackable(region):
+        raise fail("E1007", f"'{mixing}' reads other rows than its own, so {images} images cannot stand behind each other as rows")
     tensors = {name: _taller(shape, images) for name, shape in region.tensors.items()}
     operations = tuple(replace(bound, operation=replace(bound.operation, numbers=as_rows(bound.operation, images))) for bound in region.operations)
     return replace(region, tensors=tensors, operations=operations, images=images)
