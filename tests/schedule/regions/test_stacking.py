@@ -112,6 +112,23 @@ def test_the_schedule_says_it_and_is_read_back() -> None:
     assert compiled.region.images == 3
 
 
+def test_a_map_whose_images_do_not_stand_as_its_buffer_does_is_refused() -> None:
+    machine, region = small("stcp920"), rows_region(1, 2, 32)
+    compiled = compile_region(machine, load_kernels(machine), region, Options(copies=2, images=3, effort=0))
+    held, name = compiled.map, compiled.map.outputs[0]
+    stored = held.tensors[name]
+    batch, channels, height, width = stored.shape
+    for shape in (
+        (batch + 1, channels, height, width),
+        (1, channels, height, width),
+        (-batch, channels, -height, width),
+        (batch, channels, 0, width),
+    ):
+        wrong = replace(held, tensors={**held.tensors, name: replace(stored, shape=Shape(*shape))})
+        with pytest.raises(UserError, match=f"E1104 the tensor '{name}' of region 'r' is stored in a way that stcp920 does not know"):
+            check_map("r", machine, wrong, compiled.constants)
+
+
 @pytest.mark.parametrize("images", [0, 3, 1 << 17])
 def test_a_region_is_stacked_once(images: int) -> None:
     machine, region = small("stcp920"), stacked(rows_region(1, 2, 32), 2)
