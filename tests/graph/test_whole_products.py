@@ -25,19 +25,20 @@ def test_products_are_exact(seed: int, groups: int, sizes: tuple[int, int, int],
     other = other.transpose(0, 2, 1) if turned else other
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SMALL", 0)
-        assert np.array_equal(whole_products(one, other), wanted(one, other))
+        for mine, its in zip(one, other, strict=True):
+            assert np.array_equal(whole_products(mine, its), wanted(mine, its))
 
 
 def test_long_sums_are_taken_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SMALL", 0)
-    one, other = np.full((1, 2, 3 * module.LONGEST + 5), -128, np.int8), np.full((1, 3 * module.LONGEST + 5, 2), -128, np.int8)
+    one, other = np.full((2, 3 * module.LONGEST + 5), -128, np.int8), np.full((3 * module.LONGEST + 5, 2), -128, np.int8)
     assert (whole_products(one, other) == 128**2 * (3 * module.LONGEST + 5)).all()
 
 
 @given(st.lists(st.integers(-LARGEST, LARGEST), min_size=1, max_size=50), st.integers(-128, 127))
 def test_numbers_are_those_of_their_digits(values: list[int], factor: int) -> None:
-    whole = np.array([values], np.float64)[None]
+    whole = np.array([values], np.float64)
     digits = digits_of(whole)
     assert {digit.dtype for digit in digits} == {np.dtype(np.int8)}
-    found = joined_digits([whole_products(digit, np.full((1, len(values), 1), factor, np.int8)) for digit in digits])
+    found = joined_digits([whole_products(digit, np.full((len(values), 1), factor, np.int8)) for digit in digits])
     assert found.item() == sum(values) * factor

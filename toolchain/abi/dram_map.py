@@ -15,6 +15,10 @@ from toolchain.spec.model import Layout, Machine
 Bytes = NDArray[np.uint8]
 
 
+MAX_IMAGES = 1 << 16
+"""The most images of a run."""
+
+
 class Shape(NamedTuple):
     """Shape of a host tensor. batch: images that one run of the program takes, each with rows of its own."""
 

@@ -21,17 +21,14 @@ LARGEST = BYTES**2 // 2 - BYTES
 
 
 def whole_products(one: Array, other: Array) -> Reals:
-    """[groups, m, n] of [groups, m, k] and [groups, k, n], exact: whole numbers of at most 16 bits, whose sums stay below 2**53.
-
-    ONNX Runtime multiplies int8 of a single group.
-    """
-    if one.dtype != np.int8 or other.dtype != np.int8 or len(one) > 1 or one.shape[1] * other.size < SMALL:
+    """[m, n] of [m, k] and [k, n], exact: whole numbers of at most 16 bits, whose sums stay below 2**53."""
+    if one.dtype != np.int8 or other.dtype != np.int8 or len(one) * other.size < SMALL:
         return np.matmul(one.astype(np.float64), other.astype(np.float64))
-    found = np.zeros((one.shape[1], other.shape[2]))
-    for first in range(0, one.shape[2], LONGEST):
+    found = np.zeros((len(one), other.shape[1]))
+    for first in range(0, len(other), LONGEST):
         part = slice(first, first + LONGEST)
-        found += _multiplied(one[0, :, part], other[0, part])
-    return found[None]
+        found += _multiplied(one[:, part], other[part])
+    return found
 
 
 def digits_of(values: Array) -> tuple[Array, Array]:

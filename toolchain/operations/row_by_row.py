@@ -6,7 +6,7 @@ Layers of dense networks and of a sequence's words are so, and convolutions of o
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from toolchain.operations.kind import Operand, OperationKind
+from toolchain.operations.kind import Operand, OperationKind, Stage
 from toolchain.operations.numbers import complete
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.operations.reads import read_all
@@ -15,18 +15,8 @@ from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
 IMAGES, ROWS = 0, 2
 """Axes of a picture [batch, channels, height, width]."""
-
-
 SEEN = (2, 3)
 """Images whose rows are looked at: of one row alone any stride would do."""
-
-
-class Step(NamedTuple):
-    """name: of an intermediate result, empty for the meaning itself. axes: its indices. of: an element of it."""
-
-    name: str
-    axes: tuple[str, ...]
-    of: Expr
 
 
 class Places(NamedTuple):
@@ -83,14 +73,14 @@ def _rows_elsewhere(kind: OperationKind) -> bool:
     return bool(_row_extents(kind) & {*others, *kind.meaning.over.values(), *kind.fixed})
 
 
-def _steps(kind: OperationKind) -> tuple[Step, ...]:
+def _steps(kind: OperationKind) -> tuple[Stage, ...]:
     """The steps of an operation in each of its forms; none where its description leaves open what it computes."""
-    stages = (*kind.meaning.stages, *kind.halves, *(kind.arithmetic.stages if kind.arithmetic else ()))
-    own = (Step("", tuple(kind.result.axes), kind.meaning.of),) if kind.meaning.of is not None else ()
-    return *own, *(Step(stage.name, stage.axes, stage.of) for stage in stages)
+    meaning, own = kind.meaning, kind.arithmetic.stages if kind.arithmetic else ()
+    plain = () if meaning.of is None else (Stage(kind.result.name, tuple(kind.result.axes), meaning.reduction, meaning.over, meaning.of),)
+    return *plain, *meaning.stages, *kind.halves, *own
 
 
-def _holds_for(operation: Operation, steps: Sequence[Step], tensors: Mapping[str, Places], images: int) -> bool:
+def _holds_for(operation: Operation, steps: Sequence[Stage], tensors: Mapping[str, Places], images: int) -> bool:
     """Whether the operation of so many times the rows has as many more rows of its result, each made of its own."""
     kind, numbers = operation.kind, as_rows(operation, images)
     try:
@@ -98,11 +88,11 @@ def _holds_for(operation: Operation, steps: Sequence[Step], tensors: Mapping[str
     except UserError:
         return False
     own = [list(kind.result.axes)[axis] for axis in tensors[kind.result.name]]
-    made = {step.name: Places(step.axes.index(own[0]), step.axes.index(own[1])) for step in steps if step.name and {*own} <= {*step.axes}}
+    made = {step.name: Places(step.axes.index(own[0]), step.axes.index(own[1])) for step in steps if {*own} <= {*step.axes}}
     return whole == {**whole, **numbers} and all(_keeps(kind, numbers, step, {**made, **tensors}, own) for step in steps)
 
 
-def _keeps(kind: OperationKind, numbers: Mapping[str, int], step: Step, places: Mapping[str, Places], own: Sequence[str]) -> bool:
+def _keeps(kind: OperationKind, numbers: Mapping[str, int], step: Stage, places: Mapping[str, Places], own: Sequence[str]) -> bool:
     """Whether a step reads at its own image and row, and needs them for nothing else. own: the indices of both."""
     moved = list[Index]()
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
 from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram, State, description_name, step_names, step_of
 from toolchain.runtime.state_places import is_entering, is_leaving
 
 ORIGIN, HASH = re.compile(r"[0-9A-Za-z.+-]{1,40}\Z"), re.compile(r"([0-9a-f]{64})?\Z")
-MAX_ELEMENTS, MAX_IMAGES = 1 << 34, 1 << 16
+MAX_ELEMENTS = 1 << 34
 MAX_STATE = 1 << 31
 """Bytes of one state."""
 NUMBERS = ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

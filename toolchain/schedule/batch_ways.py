@@ -4,13 +4,14 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.schedule.compile_region import estimated_plan
-from toolchain.schedule.kernel_selection import images_per_run
+from toolchain.schedule.kernel_selection import REFUSED, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.fetches import is_fetch
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
-from toolchain.schedule.regions.stacking import MOST_IMAGES, stackable
+from toolchain.schedule.regions.stacking import stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
@@ -25,7 +26,7 @@ def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
 
 def batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
     """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
-    plan = estimated_plan(machine, kernels, region, Options(copies=copies.times, streams=copies.streams, images=copies.images, effort=0))
+    plan = estimated_plan(machine, kernels, region, Options(effort=0).taking(copies))
     cycles, runs = [0.0] * len(region.operations), runs_of_batch(machine, copies, batch)
     fetches = sum(map(is_fetch, plan.region.operations))
     for index, bound, tiling in zip(plan.order, plan.region.operations, plan.tilings, strict=True):
@@ -41,8 +42,8 @@ def stacked_cycles(
     found: dict[Copies, list[float]] = {}
     for part in parts:
         own, least = part_of_region(region, part), sum(alone[part.start : part.stop])
-        counts = (images for images in images_of_copies(machine, copies, batch) if copies.times * images <= _most_images(machine, own))
-        ways = (copies._replace(images=images) for images in counts)
+        most = _most_images(machine, own) // copies.times
+        ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch) if images <= most)
         tried = ((way, _part_cycles(machine, kernels, own, way, batch)) for way in ways)
         if better := next(((way, cycles) for way, cycles in tried if sum(cycles) < least), None):
             way, cycles = better
@@ -61,7 +62,7 @@ def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[i
 def _most_images(machine: Machine, part: Region) -> int:
     """How many images DRAM has room for, by the region's inputs and results."""
     size = sum(math.prod(part.tensors[name]) for name in (*part.inputs, *part.outputs))
-    return min(MOST_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
+    return min(MAX_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
 
 
 def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
@@ -69,18 +70,9 @@ def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, 
     try:
         return batch_cycles(machine, kernels, part, copies, batch)
     except UserError as error:
-        if not no_way(error):
+        if not error.only(REFUSED):
             raise
         return [math.inf] * len(part.operations)
-
-
-NO_WAY = ("E1003", "E1004", "E1008")
-"""Codes of an operation that no kernel can do so, and of what has no room."""
-
-
-def no_way(error: UserError) -> bool:
-    """Whether an error only says that one of several ways cannot be."""
-    return all(each.code in NO_WAY for each in error.diagnostics)
 
 
 def promising(region: Region, alone: Iterable[Sequence[float]], crossing: Mapping[int, float]) -> tuple[range, ...]:

@@ -60,7 +60,7 @@ def _on_chip(region: Region, planned: Callable[[Region], Plan]) -> Plan | None:
 
 def _check(error: UserError) -> None:
     """Raises an error that says something else."""
-    if any(each.code not in REFUSED for each in error.diagnostics):
+    if not error.only(REFUSED):
         raise error
 
 

@@ -171,7 +171,7 @@ def _multiples(problem: Problem) -> dict[str, int]:
 
 
 def _work(problem: Problem, parts: _Parts) -> Reals:
-    """float64 [n], of each part of the estimate; one with fewer rows takes as long."""
+    """float64 [n]: the work of each part; one with fewer rows takes as long."""
     whole = _multiples(problem)
     work = np.ones(parts.count)
     for name, first in parts.first.items():

@@ -24,6 +24,8 @@ CONTEXTS = 2
 """Slots of each place, at least, in the tiles that kernels are compared by."""
 CLOSE = 1.25
 """Estimates that differ by less decide nothing, as they know little of how steps overlap: the file's first kernel wins."""
+REFUSED = ("E1003", "E1004", "E1008")
+"""Codes that say no more than that no kernel does an operation so, or that it has no room."""
 Key = tuple[str, tuple[tuple[str, int], ...], tuple[str, ...]]
 
 

@@ -1,8 +1,8 @@
 """The choices of whoever compiles a region: the bounds of the search, and the images of one run, each by a copy of the program."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 from toolchain.spec.search_policies import EFFORT, SEARCH
 
@@ -51,6 +51,10 @@ class Options:
     effort: int = EFFORT
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
+
+    def taking(self, ways: Copies) -> Self:
+        """These options for a region that shares streams and images so."""
+        return replace(self, copies=ways.times, streams=ways.streams, images=ways.images)
 
     @property
     def ways(self) -> Copies:

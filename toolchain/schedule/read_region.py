@@ -10,7 +10,7 @@ from toolchain.graph.integers.calls import read_call
 from toolchain.graph.regions import BATCH, KERNEL, ROW_BY_ROW, WAY, describe_inputs, region_function
 from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
-from toolchain.schedule.kernel_selection import Chosen, Selection, images_per_run
+from toolchain.schedule.kernel_selection import REFUSED, Chosen, Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.regions.lowering import Lowered, array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
 from toolchain.schedule.regions.region import Bound, Region, Slice
@@ -21,8 +21,6 @@ from toolchain.spec.model import Machine
 from toolchain.spec.reason import reasons_json
 from toolchain.spec.reasons import reasons_of_error
 
-REFUSED = ("E1003", "E1004", "E1008")
-"""Codes that refuse a kernel which takes no more than one row."""
 LONGEST = 9
 """Digits of a number in the metadata."""
 Decide = Callable[[ir.Node, Lowered, Sequence[str]], Chosen]
@@ -40,7 +38,7 @@ def settle_region(selection: Selection, model: ir.Model, call: ir.Node) -> None:
         try:
             return _settle(selection, model, call, rows)
         except UserError as error:
-            if any(reason.code not in REFUSED for reason in error.diagnostics):
+            if not error.only(REFUSED):  # a kernel takes no more than one row
                 raise
             region_function(model, call).metadata_props[ROW_BY_ROW] = reasons_json(reasons_of_error(error))
     return _settle(selection, model, call, images)

@@ -22,13 +22,12 @@ from toolchain.schedule.batch_ways import (
     crossing_cycles,
     cuts,
     launch_cycles,
-    no_way,
     promising,
     runs_of_batch,
     stacked_cycles,
 )
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.kernel_selection import CLOSE
+from toolchain.schedule.kernel_selection import CLOSE, REFUSED
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
@@ -113,7 +112,7 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     for copies, cycles in alone.items():
         found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
     starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
-    cuts_tried = dict.fromkeys(least_path(ways, starts, crossing) for ways in _rivals(found, alone, starts, crossing))
+    tried = dict.fromkeys([least_path(found, starts, crossing), *_without_rows(alone, starts, crossing)])
 
     def estimate(cut: Cut) -> float:
         return _cost_of(cut, starts, crossing, lambda part: part.cycles)
@@ -121,24 +120,20 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     def exact(cut: Cut) -> float:
         return _cost_of(cut, starts, crossing, lambda part: _program_cycles(machine, kernels, region, part, batch))
 
-    best = min(cuts_tried, key=estimate)
+    best = min(tried, key=estimate)
     apart = math.inf if _has_rows(best) else CLOSE * estimate(best)
-    close = [cut for cut in cuts_tried if estimate(cut) <= apart]
+    close = [cut for cut in tried if estimate(cut) <= apart]
     best = min(close, key=exact) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
 
 
-def _rivals(
-    found: Mapping[Copies, Sequence[float]], alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]
-) -> Iterator[Mapping[Copies, Sequence[float]]]:
-    """The ways among which the best cut is worth a look: all, those where copies have one image, and of these all but the one that does most of the
-    work of the best cut."""
-    yield found
-    yield alone
+def _without_rows(alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> Iterator[Cut]:
+    """The best cut in which copies have one image, and the best without the way that does most of its work. alone: cycles by way and operation."""
     best = least_path(alone, starts, crossing)
+    yield best
     most = max(best, key=lambda part: part.cycles).copies
-    if len(alone) > 1:
-        yield {copies: cycles for copies, cycles in alone.items() if copies != most}
+    if others := {copies: cycles for copies, cycles in alone.items() if copies != most}:
+        yield least_path(others, starts, crossing)
 
 
 def _has_rows(cut: Cut) -> bool:
@@ -158,7 +153,7 @@ def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
         try:
             found[copies] = batch_cycles(machine, kernels, region, copies, batch)
         except UserError as error:
-            if not no_way(error):
+            if not error.only(REFUSED):
                 raise
             against = error
     if not found:
@@ -168,11 +163,11 @@ def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
 
 def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:
     """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
-    options = Options(copies=part.copies.times, streams=part.copies.streams, images=part.copies.images, effort=0, check=False)
+    options = Options(effort=0, check=False).taking(part.copies)
     try:
         compiled = compile_region(machine, kernels, part_of_region(region, part.operations), options)
     except UserError as error:
-        if not no_way(error):
+        if not error.only(REFUSED):
             raise
         return math.inf
     return runs_of_batch(machine, part.copies, batch) * compiled.cycles

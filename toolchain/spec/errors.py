@@ -1,7 +1,7 @@
 """User errors: position, stable code, message and hint. A user's mistake never ends in a traceback."""
 
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -113,6 +113,10 @@ class UserError(Exception):
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__("\n".join(d.render() for d in diagnostics))
         self.diagnostics = diagnostics
+
+    def only(self, codes: Collection[str]) -> bool:
+        """Whether it says nothing but what has one of these codes."""
+        return all(each.code in codes for each in self.diagnostics)
 
     def __reduce__(self) -> tuple[type["UserError"], tuple[Diagnostic, ...]]:
         """Copies that go to another process keep their diagnostics."""

@@ -36,7 +36,7 @@ class BankPorts:
     ranks: int
 
     def reordered(self, order: Ints) -> "BankPorts":
-        """Of the same instructions in another order, int64 [n]."""
+        """The same instructions in another order, int64 [n]."""
         first, kept = _entries(self.first, order)
         return replace(self, first=first, number=self.number[kept], rank=self.rank[kept])
 
@@ -126,7 +126,7 @@ class Costs:
         return longest
 
     def reordered(self, order: Ints) -> "Costs":
-        """Of the same instructions in another order, int64 [n]."""
+        """The same instructions in another order, int64 [n]."""
         first, kept = _entries(self.first, order)
         return Costs(
             self.setup[order], self.cycles[order], self.latency[order], self.ports, first, self.port[kept], self.bytes[kept], self.work[kept],

@@ -38,7 +38,8 @@ def element_address(machine: Machine, stands: DramMap, tensor: str, coordinates:
     """The byte of DRAM where the element at (image, channel, row, column) begins."""
     stored = stands.tensors[tensor]
     packing = packing_of(machine, stored)
-    host = [stacked_place(stored, packing.layout, coordinates)[axis] for axis in host_axes(packing.layout)]
+    stacked = stacked_place(stored, packing.layout, coordinates)
+    host = [stacked[axis] for axis in host_axes(packing.layout)]
     place = [int(np.broadcast_to(axis, packing.extents)[tuple(host)]) for axis in packing.index]
     scalar = int(np.ravel_multi_index(place, packing.shape))
     return stands.segments[stored.segment].address + stored.offset + scalar * packing.dtype.itemsize

@@ -8,15 +8,14 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
 from toolchain.spec.arrays import Array, Floats
-from toolchain.spec.compile import load_library
+from toolchain.spec.compile import load_checker
 from toolchain.spec.model.quantisation import Form, Range
 
 Counts = np.typing.NDArray[np.int64]
@@ -31,15 +30,13 @@ ONE = 127 * STEPS
 
 COUNTED = 1 << 15
 """Values that are counted at once: whole numbers as wide as bincount wants them then stay in a processor's cache."""
-
-
 TABLES = 4
-"""Of counts that the C fills side by side."""
+"""Tables of counts that the C fills side by side."""
 
 
 def count(values: Floats) -> Counts:
     """[BINS] how many |values| fall into each bin; bin 0 holds zero too. In C where there is a compiler, else in numpy, with the same result."""
-    bits, library = np.ascontiguousarray(values).reshape(-1).view(np.uint32), load_library("tally", _source())
+    bits, library = np.ascontiguousarray(values).reshape(-1).view(np.uint32), load_checker("tally")
     found = _in_numpy(bits) if library is None else _in_c(library, bits)
     return found[:BINS] + found[BINS:]  # the sign is the top bit
 
@@ -56,11 +53,6 @@ def _in_numpy(bits: Bits) -> Counts:
     for first in range(0, len(bits), COUNTED):
         found += np.bincount(bits[first : first + COUNTED] >> np.uint32(_SHIFT), minlength=2 * BINS)
     return found
-
-
-@cache
-def _source() -> str:
-    return Path(__file__).with_name("tally.c").read_text()
 
 
 def centre(number: int) -> float:

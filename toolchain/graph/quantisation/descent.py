@@ -2,13 +2,11 @@
 same result: all numbers are whole and below 2**53."""
 
 import ctypes
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from toolchain.spec.arrays import Array, Reals
-from toolchain.spec.compile import load_library
+from toolchain.spec.compile import load_checker
 
 NARROW = 32
 """Columns of a block whose steps reach each other one by one."""
@@ -19,7 +17,7 @@ ROWS = 8
 def descend(stored: Reals, slopes: Reals, inner: Reals, limits: tuple[int, int], fine: int) -> Reals:
     """The steps to take, [columns, rows]. stored: weights of the same shape, within the limits. slopes: of their error, in parts of a step times H;
     they may be written over. inner: [columns, columns], H. fine: parts of a step."""
-    diagonal, library = np.maximum(np.diagonal(inner), 1.0) * fine, load_library("descent", _source())
+    diagonal, library = np.maximum(np.diagonal(inner), 1.0) * fine, load_checker("descent")
     if library is None:
         return _in_numpy(stored, slopes, inner * fine, diagonal, limits)
     steps, room = np.zeros(slopes.shape), np.empty((ROWS, len(slopes)))
@@ -46,8 +44,3 @@ def _in_numpy(stored: Reals, left: Reals, pushes: Reals, diagonal: Reals, limits
 
 def _pointer(array: Array) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
-
-
-@cache
-def _source() -> str:
-    return Path(__file__).with_suffix(".c").read_text()

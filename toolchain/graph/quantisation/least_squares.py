@@ -124,7 +124,7 @@ class Gram:
 def products_of(inputs: Array) -> Reals:
     """[k, k] of [n, k] whole numbers: the sums of their products, exact."""
     if inputs.dtype == np.int8 and inputs.shape[1] > FEW:
-        return whole_products(inputs.T[None], inputs[None])[0]
+        return whole_products(inputs.T, inputs)
     found, chunk = np.zeros((inputs.shape[1],) * 2), CHUNK if inputs.dtype == np.int8 else CHUNK // 4
     for first in range(0, len(inputs), chunk):
         part = inputs[first : first + chunk].astype(np.float32)
@@ -148,7 +148,7 @@ class _Slopes:
         """The outputs of the errors that there are."""
         if self.gram.inputs.dtype != np.int8 or max(self.errors.max(), -self.errors.min()) > LARGEST:
             return self.gram.columns @ self.errors
-        return joined_digits([whole_products(self.gram.inputs[None], digit[None])[0] for digit in digits_of(self.errors)])
+        return joined_digits([whole_products(self.gram.inputs, digit) for digit in digits_of(self.errors)])
 
     def of(self, span: slice) -> Reals:
         """[some, rows]: the slopes of some columns."""
@@ -171,7 +171,7 @@ class _Slopes:
     def _pushed(self, span: slice, steps: Reals) -> Array:
         """[n, rows]: the outputs of steps."""
         if self.gram.inputs.dtype == np.int8 and np.abs(steps).max() < BYTES // 2:
-            return whole_products(self.gram.inputs[None, :, span], steps.astype(np.int8)[None])[0]
+            return whole_products(self.gram.inputs[:, span], steps.astype(np.int8))
         return self.gram.columns[:, span] @ steps
 
 

@@ -80,7 +80,7 @@ class Footprints:
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
     def reordered(self, program: Program, order: Ints) -> "Footprints":
-        """Of the same instructions in another order, int64 [n], in `program`. They see the same registers and control memories."""
+        """The same instructions in another order, int64 [n], in `program`. They see the same registers and control memories."""
         feeds, faults, at = self.feeds.reordered(order), self.faults, np.argsort(order)
         return Footprints(
             program, self.runs.reordered(order), feeds, join_faults([replace(faults, instruction=at[faults.instruction])]),

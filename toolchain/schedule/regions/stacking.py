@@ -5,13 +5,10 @@ Queries of a recommendation network and sequences of words are such images.
 
 from dataclasses import replace
 
-from toolchain.abi.dram_map import Shape
+from toolchain.abi.dram_map import MAX_IMAGES, Shape
 from toolchain.operations.row_by_row import as_rows, row_by_row
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import fail
-
-MOST_IMAGES = 1 << 16
-"""Of one copy; a bundle's run takes no more."""
 
 
 def stackable(bound: Bound) -> bool:
@@ -25,12 +22,12 @@ def unstackable(region: Region) -> str:
 
 
 def stacked(region: Region, images: int) -> Region:
-    """The region whose tensors hold so many images each; one that is stacked so stays as it is. images: at most MOST_IMAGES.
+    """The region whose tensors hold so many images each; one that is stacked so stays as it is. images: at most MAX_IMAGES.
 
     Raises UserError E1007 where an operation is not `stackable`, or the region has other images already."""
     if images == region.images:
         return region
-    if region.images != 1 or not 1 <= images <= MOST_IMAGES:
+    if region.images != 1 or not 1 <= images <= MAX_IMAGES:
         raise fail("E1007", f"region '{region.name}' with {region.images} images as rows cannot have {images}")
     if mixing := unstackable(region):
         raise fail("E1007", f"'{mixing}' reads other rows than its own, so {images} images cannot stand behind each other as rows")

@@ -121,7 +121,7 @@ def _tiled(job: Job, parts: Parts) -> list[tuple[Backend, Region]]:
 def _options(variables: Variables, machine: Machine, way: Copies | None = None) -> Options:
     """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can. way: of a sub-graph."""
     if way is not None:
-        return Options(streams=way.streams, copies=way.times, images=way.images, search=variables.search, effort=variables.effort)
+        return Options(search=variables.search, effort=variables.effort).taking(way)
     streams = min(variables.streams, machine.streams)
     copies = max(min(-(-variables.images // machine.lockstep), machine.streams // streams), 1)
     return Options(streams=streams, copies=copies, search=variables.search, effort=variables.effort)
