@@ -12,7 +12,7 @@ from tests.slower import slower
 from tests.spec.small import small
 from toolchain.spec import fingerprint as hashes
 from toolchain.spec.expr import Binary, Const, Name, walk
-from toolchain.spec.fingerprint import MachineKey, fingerprint, named_params, placing_hash, section_hashes, words_of
+from toolchain.spec.fingerprint import MachineKey, MeaningKey, fingerprint, named_params, placing_hash, section_hashes, words_of
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.spec.render import render
@@ -23,6 +23,16 @@ def test_equal_machines_are_different_keys() -> None:
     assert MachineKey(machine) == MachineKey(machine)
     assert MachineKey(machine) != MachineKey(replace(machine))
     assert MachineKey(machine) != machine
+
+
+def test_machines_that_differ_in_prices_alone_mean_the_same() -> None:
+    machine = load_machine("vta")
+    slower_clock = replace(machine, timing=replace(machine.timing, clock_khz=1), host=None, without=("add",))
+    assert MeaningKey(slower_clock) == MeaningKey(machine)
+    assert hash(MeaningKey(slower_clock)) == hash(MeaningKey(machine))
+    for other in (replace(machine, instructions=machine.instructions[:-1]), replace(machine, memories=machine.memories[::-1])):
+        assert MeaningKey(other) != MeaningKey(machine)
+    assert MeaningKey(machine) != machine
 
 
 def test_a_changed_machine_has_a_hash_of_its_own() -> None:

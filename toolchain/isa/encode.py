@@ -88,12 +88,11 @@ def encode(machine: Machine, kinds: Ints, columns: Sequence[Mapping[str, Ints]])
     size = word_bytes(machine.encoding)
     starts, total = offsets(machine, kinds)
     words = np.zeros(align(total, machine.encoding.pad_bytes) // size, np.dtype(f"<u{size}"))
-    for kind, instruction in enumerate(machine.instructions):
+    for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         rows = np.flatnonzero(kinds == kind)
-        if len(rows):
-            first = starts[rows] // size
-            for word, value in _words(instruction, columns[kind], rows, 8 * size).items():
-                words[first + word] = value
+        first = starts[rows] // size
+        for word, value in _words(machine.instructions[kind], columns[kind], rows, 8 * size).items():
+            words[first + word] = value
     return words.tobytes()
 
 
@@ -112,7 +111,7 @@ def encode_streams(machine: Machine, kinds: Ints, stream: Ints, columns: Sequenc
     starts = np.empty(len(kinds), np.int64)
     for first, stop in pairwise(np.searchsorted(stream, np.arange(machine.streams + 1)).tolist()):
         counts = np.bincount(kinds[first:stop], minlength=len(used)).tolist()
-        own = [{f: c[u : u + n] for f, c in held.items()} for held, u, n in zip(columns, used, counts, strict=True)]
+        own = [{f: c[u : u + n] for f, c in held.items()} if n else {} for held, u, n in zip(columns, used, counts, strict=True)]
         found.append(encode(machine, kinds[first:stop], own))
         starts[first:stop] = offsets(machine, kinds[first:stop])[0]
         used = [u + n for u, n in zip(used, counts, strict=True)]

@@ -106,7 +106,9 @@ class _Lowering:
     groups: dict[tuple[int, tuple[str, ...]], Ints] = field(default_factory=dict[tuple[int, tuple[str, ...]], Ints])
 
     def moves(self, kind: str, mode: Ints) -> Moves:
-        parts = [part for entry in _plan(MachineKey(self.program.machine), kind) for part in self._rule(*entry)]
+        present = {*np.flatnonzero(np.bincount(self.program.kind)).tolist()}
+        entries = (entry for entry in _plan(MachineKey(self.program.machine), kind) if entry[2] in present)
+        parts = [part for entry in entries for part in self._rule(*entry)]
         if kind == "post":
             parts += [self._prior_posts(c) for c in self.program.machine.counters if c.mode == "all_prior"]
         empty = np.zeros(0, np.int64)

@@ -93,12 +93,13 @@ def _plainly_known(expr: Expr, names: frozenset[str]) -> bool:
     waiting = [expr]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Name):
-            if part.id not in names:
+        kind = type(part)
+        if kind is Name:
+            if part.id not in names:  # pyright: ignore
                 return False
-        elif isinstance(part, Member | Index | Call):
-            return False
-        elif not isinstance(part, Const):
+        elif kind is not Const:
+            if kind is Member or kind is Index or kind is Call:
+                return False
             waiting += children(part)
     return True
 

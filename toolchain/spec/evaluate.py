@@ -100,6 +100,10 @@ def wrong_count(name: str, count: int) -> str:
 
 def constant(expr: Expr, names: Mapping[str, int], choices: Mapping[str, tuple[str, ...]] | None = None) -> int:
     """The value of an expression over known names. Raises UserError E0107 for an unknown one."""
+    if type(expr) is Const:  # most are one number or one name
+        return expr.value
+    if type(expr) is Name and expr.id in names:
+        return names[expr.id]
 
     def leaf(e: Expr) -> int:
         if isinstance(e, Name) and e.id in names:

@@ -211,6 +211,8 @@ def _comparison(node: ast.Compare, locate: Locate, sub: Callable[[ast.expr], Exp
 
 PLAIN = (int, str, bool)
 """Types of members that hold no expressions."""
+TWO_SIDED = frozenset((Binary, Compare))
+"""Most nodes that are no leaves; they are walked without asking for the names of their members."""
 
 
 @functools.cache
@@ -221,8 +223,11 @@ def _members(kind: type[Expr]) -> tuple[str, ...]:
 
 def children(expr: Expr) -> list[Expr]:
     """The direct sub-expressions of any node, also of leaves that other modules add."""
+    kind = type(expr)
+    if kind in TWO_SIDED:
+        return [expr.left, expr.right]  # pyright: ignore
     found: list[Expr] = []
-    for name in _members(type(expr)):
+    for name in _members(kind):
         value: object = getattr(expr, name)
         if isinstance(value, Expr):
             found.append(value)
@@ -266,6 +271,8 @@ def value_names(expr: Expr) -> list[str]:
         kind = type(part)
         if kind is Name:
             found.append(part.id)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType]
+        elif kind in TWO_SIDED:
+            waiting += part.right, part.left  # pyright: ignore
         elif kind is not Const:
             waiting += (part.args if isinstance(part, Call) else children(part))[::-1]
     return found
@@ -276,7 +283,11 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     changed = change(expr)
     if changed is not None:
         return changed
-    members = _members(type(expr))
+    kind = type(expr)
+    if kind in TWO_SIDED:
+        left, right = rewrite(expr.left, change), rewrite(expr.right, change)  # pyright: ignore
+        return expr if left is expr.left and right is expr.right else kind(expr.op, left, right, span=expr.span)  # pyright: ignore
+    members = _members(kind)
     if not members:
         return expr
     new: dict[str, object] = {}

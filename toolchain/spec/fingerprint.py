@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from toolchain.spec.expr import Call, Expr, Index, Member, Name, walk
@@ -24,6 +24,26 @@ class MachineKey:
 
     def __hash__(self) -> int:
         return id(self.machine)
+
+
+PRICES = ("timing", "host", "without")
+"""Members that say how long instructions take and which kernels are left out, not what instructions do."""
+MEANINGS = tuple(member.name for member in fields(Machine) if member.name not in PRICES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeaningKey:
+    """A machine compared by the identity of its members but PRICES: one whose ports several programs share has the same instructions as one alone."""
+
+    machine: Machine
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MeaningKey):
+            return False
+        return self.machine is other.machine or all(getattr(self.machine, name) is getattr(other.machine, name) for name in MEANINGS)
+
+    def __hash__(self) -> int:
+        return id(self.machine.instructions)
 
 
 ARCHITECTURE = ("topology", "memories", "views", "units", "encoding", "instructions", "functions", "numerics", "sync", "program")

@@ -16,7 +16,7 @@ from toolchain.isa.semantics.instances import replica_levels, scope_levels
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import Diagnostic
 from toolchain.spec.expr import Binary, Choose, Compare, Const, Expr, Unary, conjuncts
-from toolchain.spec.fingerprint import MachineKey
+from toolchain.spec.fingerprint import MeaningKey
 from toolchain.spec.model import Instruction, Machine
 
 
@@ -47,17 +47,17 @@ class Nest:
 
 
 def machine_nests(machine: Machine) -> Mapping[str, tuple[Nest, ...]]:
-    """The nests of every instruction, by its name; found once for each Machine object."""
-    return _machine_nests(MachineKey(machine))[0]
+    """The nests of every instruction, by its name; found once for all machines that differ in prices alone."""
+    return _machine_nests(MeaningKey(machine))[0]
 
 
 def memories_alike(machine: Machine) -> frozenset[str]:
     """The memories whose runs are given for the first replica only."""
-    return _machine_nests(MachineKey(machine))[1]
+    return _machine_nests(MeaningKey(machine))[1]
 
 
 @functools.lru_cache(maxsize=128)
-def _machine_nests(key: MachineKey) -> tuple[Mapping[str, tuple[Nest, ...]], frozenset[str]]:
+def _machine_nests(key: MeaningKey) -> tuple[Mapping[str, tuple[Nest, ...]], frozenset[str]]:
     machine = key.machine
     found = {name: occurrences(machine, semantics) for name, semantics in machine_semantics(machine).items()}
     alike = uniform_memories(machine, [o for each in found.values() for o in each])
@@ -254,12 +254,12 @@ class Steps:
 
 
 def pipelined_steps(machine: Machine) -> Mapping[str, tuple[Steps, ...]]:
-    """By instruction, for those whose pipeline keeps elements apart; found once for each Machine object."""
-    return _pipelined_steps(MachineKey(machine))
+    """By instruction, for those whose pipeline keeps elements apart; found once for all machines that differ in prices alone."""
+    return _pipelined_steps(MeaningKey(machine))
 
 
 @functools.lru_cache(maxsize=128)
-def _pipelined_steps(key: MachineKey) -> Mapping[str, tuple[Steps, ...]]:
+def _pipelined_steps(key: MeaningKey) -> Mapping[str, tuple[Steps, ...]]:
     machine = key.machine
     return {i.name: tuple(_steps(machine, memory, _touching(machine, i, memory)) for memory in i.pipelined.memories)
             for i in machine.instructions if i.pipelined}  # fmt: skip

@@ -18,7 +18,7 @@ from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr
-from toolchain.spec.fingerprint import MachineKey
+from toolchain.spec.fingerprint import MeaningKey
 from toolchain.spec.model import Instruction, Machine
 
 
@@ -84,15 +84,15 @@ class _Sharing:
 
 
 def machine_semantics(machine: Machine) -> Mapping[str, ir.Semantics]:
-    """The resolved semantics of every instruction by name, read and proved once for each Machine object.
+    """The resolved semantics of every instruction by name, read and proved once for all machines that differ in prices alone.
 
     Raises UserError E02xx: E0220 to E0223 where a value may pass its range (toolchain/isa/semantics/ranges.py).
     """
-    return _machine_semantics(MachineKey(machine))
+    return _machine_semantics(MeaningKey(machine))
 
 
 @functools.lru_cache(maxsize=128)
-def _machine_semantics(key: MachineKey) -> Mapping[str, ir.Semantics]:
+def _machine_semantics(key: MeaningKey) -> Mapping[str, ir.Semantics]:
     found = {i.name: read_semantics(key.machine, i) for i in key.machine.instructions}
     for semantics in found.values():
         analyse(key.machine, semantics)

@@ -9,7 +9,7 @@ from toolchain.spec import expr as ex
 from toolchain.spec.errors import Span, fail
 from toolchain.spec.evaluate import RESERVED
 from toolchain.spec.expr import Expr, check_text
-from toolchain.spec.fingerprint import MachineKey
+from toolchain.spec.fingerprint import MeaningKey
 from toolchain.spec.model import Machine, Text
 
 MAX_DEPTH = 48
@@ -86,12 +86,12 @@ class Library:
 
 def read_functions(machine: Machine) -> Library:
     """The machine's functions; those that return nothing are procedures. Raises UserError E0201, E0203, E0205."""
-    return _functions(MachineKey(machine))
+    return _functions(MeaningKey(machine))
 
 
 @lru_cache(maxsize=128)
-def _functions(key: MachineKey) -> Library:
-    """Read once for each Machine object: every instruction's semantics may call them."""
+def _functions(key: MeaningKey) -> Library:
+    """Read once for all machines that differ in prices alone: every instruction's semantics may call them."""
     machine = key.machine
     functions: dict[str, Function] = {}
     procedures: dict[str, Procedure] = {}

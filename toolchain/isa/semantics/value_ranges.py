@@ -42,6 +42,8 @@ class Known:
         return self._forget(lambda e: isinstance(e, ir.Load | ir.ControlRead))
 
     def _forget(self, gone: Callable[[Expr], bool]) -> "Known":
+        if not self.facts:
+            return self
         return replace(self, facts={e: bounds for e, bounds in self.facts.items() if not any(map(gone, nodes(e)))})
 
     def join(self, other: "Known") -> "Known":
@@ -87,15 +89,18 @@ class Evaluator:
 
     def bounds(self, e: Expr, known: Known) -> Interval:
         """The interval of an expression's value."""
-        found, operands = self._node(e, known)
-        found = meet(found, known.facts.get(e, found)) or found
+        if isinstance(e, ex.Const):  # of which no condition says more
+            found, operands = (e.value, e.value), ()
+        else:
+            found, operands = self._node(e, known)
+            found = meet(found, known.facts.get(e, found)) or found
         self.report(e, found, operands)
         return found
 
     def _node(self, e: Expr, known: Known) -> tuple[Interval, tuple[Interval, ...]]:
         match e:
-            case ex.Const(value=value):
-                return (value, value), ()
+            case ir.Var() | ir.FieldRef():
+                return self._leaf(e, known), ()
             case ex.Binary(op=op, left=left, right=right) | ex.Compare(op=op, left=left, right=right):
                 a, b = self.bounds(left, known), self.bounds(right, known)
                 return (binary(op, a, b) if isinstance(e, ex.Binary) else compare(op, a, b)), (a, b)
@@ -221,7 +226,11 @@ class Evaluator:
                 return self._fact(condition, pull("!=" if truth else "==", self._silent(condition, known), (0, 0)), known)
 
     def _silent(self, e: Expr, known: Known) -> Interval:
-        return replace(self, report=quiet).bounds(e, known)
+        return self._unheard.bounds(e, known)
+
+    @functools.cached_property
+    def _unheard(self) -> "Evaluator":
+        return replace(self, report=quiet)
 
     def _fact(self, e: Expr, bounds: Interval | None, known: Known) -> Known | None:
         if bounds is None or isinstance(e, ex.Const):

@@ -57,7 +57,7 @@ def _of_items(items: Items, meaning: Mapping[str, Names]) -> Iterator[str]:
 
 
 def _expanded(formula: Formula, meaning: Mapping[str, Names]) -> Iterator[str]:
-    for name in value_names(formula.expr):
+    for name in value_names(formula.expr) if formula.names else ():
         yield from meaning.get(name, (name,))
 
 

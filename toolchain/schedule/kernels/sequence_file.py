@@ -306,10 +306,12 @@ class SequenceReader:
 
         if not isinstance(node.value, str | int):
             raise fail("E0116", "this must be an expression", node.where())
-        expr = self.context.resolve(rewrite(self.context.parse(node), known))
-        wrong = list(problems(expr, Scope(names)))
-        if wrong:
-            raise UserError(*wrong)
+        expr = self.context.parse(node)
+        if not isinstance(expr, Const):
+            expr = self.context.resolve(rewrite(expr, known))
+            wrong = list(problems(expr, Scope(names)))
+            if wrong:
+                raise UserError(*wrong)
         if described:
             _check_number(described, expr, node.span)
         return formula_of(expr)

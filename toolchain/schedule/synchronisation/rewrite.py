@@ -27,7 +27,8 @@ Goals = Sequence[tuple[int, int]]
 
 def without_tokens(program: Program, known: SyncEncoding) -> Program:
     """The program with every bit cleared that waits on, or posts to, a counter between two units."""
-    places = [(kind, bit.field, program.unit[program.kind == kind] == unit, np.int64(1 << bit.bit)) for (kind, unit, _, _), bit in known.bits.items()]
+    units = {kind: program.unit[program.kind == kind] for kind in np.flatnonzero(np.bincount(program.kind)).tolist()}
+    places = [(kind, bit.field, units[kind] == unit, np.int64(1 << bit.bit)) for (kind, unit, _, _), bit in known.bits.items() if kind in units]
     if not any((program.columns[kind][name][here] & mask).any() for kind, name, here, mask in places):
         return program
     columns: Columns = [{name: column.copy() for name, column in held.items()} for held in program.columns]
@@ -62,7 +63,7 @@ def rewritten(program: Program, plans: Sequence[Plan], known: SyncEncoding) -> t
         for start, plan in zip(first.tolist(), plans, strict=True)
         for link in plan.links.values()
         for action, who in ((WAIT, link.takes), (POST, link.posts))
-        if action == WAIT or link.channel.mode != "all_prior"
+        if who and (action == WAIT or link.channel.mode != "all_prior")
     ]
     idle = idle_fields(program.machine)
     fields = {at: idle[int(unit[at])] for at in np.flatnonzero(source == ADDED).tolist()}
