@@ -129,17 +129,20 @@ def test_layer_norm_of_stcp920_row_by_row() -> None:
         np.testing.assert_array_equal(found[0, row], one_norm(x[0, row], scale, offset, epsilon))
 
 
-def test_attention_of_stcp920_is_near_the_true_one() -> None:
-    rng, kind = np.random.default_rng(4), kinds_of(load_machine("stcp920:f16"))["masked_attention_probabilities"]
-    x, z = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (3, 32))
-    mask = np.where(rng.random((1, 32)) < 0.3, -65504, 0).astype(np.float16)
-    numbers = {"batch": 1, "rows": 3, "keys": 32, "channels": 128, "heads": 2, "inner": 64, "cells": 64}
+@pytest.mark.parametrize("masks", [1, 3])
+def test_attention_of_stcp920_is_near_the_true_one(masks: int) -> None:
+    rng, kind = np.random.default_rng(4), kinds_of(load_machine("stcp920:f16"))["spaced_masked_attention_probabilities"]
+    x, z = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (3, 27))
+    mask = np.where(rng.random((1, masks, 27)) < 0.3, -65504, 0).astype(np.float16)
+    numbers = {"batch": 1, "rows": 3, "masks": masks, "keys": 27, "channels": 128, "heads": 2, "spare": 5, "inner": 64, "room": 32, "cells": 64}
     found = evaluate_halves(kind, numbers, {"x": x, "z": z, "mask": mask}).reshape(3, 2, 32)
+    assert not found[..., 27:].any()
+    found = found[..., :27]
     queries, keys = (each[0].astype(np.float64).reshape(-1, 2, 64) for each in (x, z))
-    scores = np.einsum("mgi,ogi->mgo", queries, keys) / math.sqrt(64) + mask[0].astype(np.float64)
+    scores = np.einsum("mgi,ogi->mgo", queries, keys) / math.sqrt(64) + mask[0, :, None].astype(np.float64)
     power = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(found, power / power.sum(-1, keepdims=True), rtol=0.02, atol=2e-4)
-    assert not found[..., mask[0] < 0].any()
+    assert not found[np.broadcast_to(mask[0, :, None] < 0, found.shape)].any()
 
 
 def test_a_kind_with_stages_is_computable_and_keeps_its_meaning() -> None:

@@ -12,10 +12,13 @@ FORMS = {
     "average": {"average_pool", "reduce_mean"},
     "aligned": {"add", "subtract"},
     "weighted": {"conv2d", "conv_transpose", "dense", "depthwise", "linear", "prelu"},
-    "computed": {"attention_values", "matmul", "matmul_heads", "multiply", "multiply_channels"},
+    "computed": {"attention_values", "matmul", "matmul_heads", "multiply", "multiply_channels", "spaced_attention_values"},
     "table": {"gelu", "hard_swish", "mish", "sigmoid", "silu", "tanh"},
-    "real": {"attention_probabilities", "layer_norm", "masked_attention_probabilities", "softmax"},
-}
+    "real": {
+        "attention_probabilities", "layer_norm", "masked_attention_probabilities", "softmax", "spaced_attention_probabilities",
+        "spaced_masked_attention_probabilities",
+    },
+}  # fmt: skip
 
 
 def test_the_form_is_read_off_the_meaning() -> None:
@@ -52,7 +55,7 @@ def test_padding_that_reaches_past_the_edges() -> None:
 
 def test_products_cost_multiply_accumulates_and_means_do_not() -> None:
     assert {name for name, kind in KINDS.items() if kind.products} == {
-        "attention_values", "conv2d", "conv_transpose", "dense", "depthwise", "linear", "matmul", "matmul_heads",
+        "attention_values", "conv2d", "conv_transpose", "dense", "depthwise", "linear", "matmul", "matmul_heads", "spaced_attention_values",
     }  # fmt: skip
 
 

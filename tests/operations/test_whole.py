@@ -70,6 +70,11 @@ def test_tables() -> None:
     np.testing.assert_allclose(evaluate_table(KINDS["hard_swish"], X), X * np.clip(X + 3, 0, 6) / 6)
 
 
+def test_remainders_of_places() -> None:
+    names = {"x": np.arange(-4.0, 5.0), "n": np.full(9, 3.0)}
+    np.testing.assert_array_equal(evaluate_reals(parsed("x % n if x % n < 2 else 7"), names), [7, 0, 1, 7, 0, 1, 7, 0, 1])
+
+
 def test_what_floating_point_does_not_have() -> None:
     with pytest.raises(UserError, match="E0122 this cannot be computed in floating point"):
         evaluate_reals(parse_expr("x << 2", lambda _line, _column: None), {"x": X})  # type: ignore[arg-type,return-value]

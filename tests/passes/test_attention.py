@@ -1,5 +1,4 @@
-"""Masks of attention: which are recognised, and the same numbers once they are rows of their own. Attention on sequences: what is recognised,
-the same numbers, and one call for each half."""
+"""Attention on sequences: what is recognised, the same numbers, and one call for each half."""
 
 from pathlib import Path
 
@@ -7,83 +6,19 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import helper, numpy_helper
 
 from tests.graph.encoder import encoder
 from tests.graph.imported import normal, run
+from tests.passes.test_attention_mask import KEYS, masked
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.rewrite import add_constant
 from toolchain.operations.library import builtin_kinds
-from toolchain.passes.attention import LayOutAttention, find_attention, replace_attention
+from toolchain.passes.attention import FAMILIES, LayOutAttention, find_attention, replace_attention
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
 
-KEYS = np.arange(16) < 11
-
 BOTH = frozenset({"attention_probabilities", "attention_values", "linear", "gelu", "add"})
-
-
-def masked(layers: int = 1, drops: float = -3.4028234663852886e38, everywhere: bool = True, order: tuple[int, int] = (0, 1)) -> onnx.ModelProto:
-    """The encoder with a further input `mask` [1, 16]; everywhere: the constant beside it is true for every query."""
-    given = encoder(layers)
-    graph = given.graph
-    spread = np.ones((1, 1, 16, 1), bool)
-    spread[0, 0, 3] = everywhere
-    arrays = {"axes": np.array([1, 2]), "queries": spread, "plain": np.float32(0), "drops": np.float32(drops)}
-    graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
-    graph.input.append(helper.make_tensor_value_info("mask", onnx.TensorProto.BOOL, [1, 16]))
-    made = [
-        helper.make_node("Unsqueeze", ["mask", "axes"], ["keys"], "keys"),
-        helper.make_node("And", ["queries", "keys"], ["both"], "both"),
-        helper.make_node("Where", ["both", "plain", "drops"], ["chosen"], "chosen"),
-    ]
-    nodes = list(graph.node)
-    for number in range(layers):
-        at = next(place for place, node in enumerate(nodes) if node.name == f"layer{number}.shares")
-        pair = [nodes[at].input[0], "chosen"]
-        nodes.insert(at, helper.make_node("Add", [pair[place] for place in order], [f"layer{number}.masked"], f"layer{number}.masked"))
-        nodes[at + 1].input[0] = f"layer{number}.masked"
-    del graph.node[:]
-    graph.node.extend([*made, *nodes])
-    return given
-
-
-def loaded(model: onnx.ModelProto, folder: Path) -> ir.Model:
-    onnx.save(model, folder / "masked.onnx")
-    return load_graph(folder / "masked.onnx")
-
-
-def softmaxes(model: ir.Model) -> list[ir.Node]:
-    return [node for node in model.graph if node.op_type == "Softmax"]
-
-
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_layers_share_one_row_and_compute_the_same(order: tuple[int, int], tmp_path: Path) -> None:
-    before, after = (loaded(masked(2, order=order), tmp_path) for _ in range(2))
-    x = {"x": normal(3, 1, 16, 32), "mask": KEYS[None]}
-    LayOutAttention().run(after, Context())
-    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
-    found = [find_attention(node) for node in softmaxes(after)]
-    rows = {each.mask.row for each in found if each is not None and each.mask is not None}
-    assert [row.shape for row in rows if row is not None] == [ir.Shape((1, 16))]
-    for each in found:
-        assert each is not None
-        replace_attention(after, each, builtin_kinds())
-    assert sum(node.op_type == "masked_attention_probabilities" for node in after.graph) == 2
-    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
-
-
-def test_dropped_keys_have_no_share(tmp_path: Path) -> None:
-    model = loaded(masked(), tmp_path)
-    model.graph.outputs.append(softmaxes(model)[0].outputs[0])
-    shares = run(model, {"x": normal(3, 1, 16, 32), "mask": KEYS[None]})["layer0.shares"]
-    assert (shares[..., ~KEYS] == 0).all()
-    assert (shares[..., KEYS] > 0).all()
-
-
-@pytest.mark.parametrize("given", [masked(drops=-5), masked(everywhere=False)], ids=["a score of its own", "of the query too"])
-def test_other_masks_are_none(given: onnx.ModelProto, tmp_path: Path) -> None:
-    assert find_attention(softmaxes(loaded(given, tmp_path))[0]) is None
 
 
 def loaded_from(model: onnx.ModelProto, folder: Path) -> ir.Model:
@@ -113,8 +48,39 @@ def test_both_forms_compute_the_same(tmp_path: Path) -> None:
     laid = find_attention(softmax_of(after))
     assert laid is not None
     assert (laid.laid_out, laid.shares.shape) == (True, ir.Shape((1, 16, 32)))
-    replace_attention(after, laid, builtin_kinds())
+    replace_attention(after, laid, FAMILIES[0], builtin_kinds())
     np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+
+
+SPACED = frozenset({"spaced_attention_probabilities", "spaced_masked_attention_probabilities", "spaced_attention_values", "linear", "gelu", "add"})
+BLOCKS = Context(device=Device("machine", lambda _node: (), computes=SPACED, block=32))
+
+
+@pytest.mark.parametrize("order", [None, (0, 1)], ids=["plain", "masked"])
+def test_zeros_fill_up_the_last_block_of_a_head(order: tuple[int, int] | None, tmp_path: Path) -> None:
+    given, x = encoder() if order is None else masked(order=order), {"x": normal(3, 1, 16, 32)} | ({} if order is None else {"mask": KEYS[None]})
+    before, after = (loaded_from(given, tmp_path) for _ in range(2))
+    LayOutAttention().run(after, BLOCKS)
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+    found = find_attention(softmax_of(after))
+    assert found is not None
+    assert (found.laid_out, found.spare, found.shares.shape) == (True, 16, ir.Shape((1, 16, 64)))
+    assert [family.spaced for family in FAMILIES if found.fits(family)] == [True]
+    Fuse().run(after, BLOCKS)
+    calls = {kind_of(node): node for node in after.graph if "attention" in kind_of(node)}
+    assert set(calls) == {"spaced_attention_values", "spaced_attention_probabilities" if order is None else "spaced_masked_attention_probabilities"}
+    assert {node.attributes["spare"].as_int() for node in calls.values()} == {16}
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "array"), [("pads", [0] * 6 + [1, 15]), ("pads", [0] * 7 + [-1]), ("cut.first", [1]), ("cut.axis", [2])])
+def test_other_zeros_are_none(name: str, array: list[int], tmp_path: Path) -> None:
+    model = loaded_from(encoder(), tmp_path)
+    LayOutAttention().run(model, BLOCKS)
+    node = next(node for node in model.graph if node.op_type == ("Pad" if name == "pads" else "Slice"))
+    place = 1 if name == "pads" else ("", "cut.first", "cut.stop", "cut.axis").index(name)
+    node.replace_input_with(place, add_constant(model.graph, "changed", np.array(array, np.int64)))
+    assert find_attention(softmax_of(model)) is None
 
 
 def test_each_half_becomes_a_call_with_its_own_nodes(tmp_path: Path) -> None:

@@ -50,10 +50,12 @@ def test_kernels_of_another_format_are_closed() -> None:
 
 def test_numbers_of_which_a_kernel_wants_whole_blocks_are_drawn_so() -> None:
     machine = load_machine("stcp920:f16")
-    kernel, kind = load_kernels(machine)["attention_values"], kinds_of(machine)["attention_values"]
-    assert {pair for require in kernel.requires for pair in whole_blocks(require.that)} == {("keys", 32), ("channels", 32)}
-    drawn = [each for each in islice(operations_for(machine, kernel, kind, np.random.default_rng(1)), 40) if each is not None]
-    assert len({each.numbers["keys"] for each in drawn}) > 1
+    kernel, kind = load_kernels(machine)["spaced_attention_values"], kinds_of(machine)["spaced_attention_values"]
+    found = {(each.names, each.size) for require in kernel.requires for each in whole_blocks(require.that)}
+    assert found == {(("keys", "spare"), 32), (("channels",), 32)}
+    drawn = [each for each in islice(operations_for(machine, kernel, kind, np.random.default_rng(1)), 120) if each is not None]
+    assert {(each.numbers["keys"] + each.numbers["spare"]) % 32 for each in drawn} == {0}
+    assert {0} < {each.numbers["spare"] for each in drawn}
     assert len({each.numbers["heads"] for each in drawn}) > 1
 
 

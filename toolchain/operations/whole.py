@@ -72,7 +72,7 @@ REAL_ARGUMENTS: Mapping[str, int] = MappingProxyType({"exp": 1, "log": 1, "sqrt"
 """How many arguments those take that whole numbers do not have."""
 _OPERATORS: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
     {
-        "+": np.add, "-": np.subtract, "*": np.multiply, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+        "+": np.add, "-": np.subtract, "*": np.multiply, "%": np.mod, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
         "==": np.equal, "!=": np.not_equal,
     }
 )  # fmt: skip

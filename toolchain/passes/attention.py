@@ -1,7 +1,8 @@
 """Recognise attention by heads, and say it on sequences: shares of keys, and values by shares, which fusing makes a call each. No head is moved.
 
 Exporters spell it as products of [batch, heads, rows, channels of a head], with a Reshape and a Transpose before and behind each. On sequences
-[batch, rows, channels] heads are channels side by side, which is how the layers around leave them.
+[batch, rows, channels] heads are channels side by side, which is how the layers around leave them. A machine that stores channels in blocks may
+have zeros behind the shares of each head, so that the next head begins at a block.
 """
 
 import math
@@ -14,14 +15,10 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import fused_call
 from toolchain.graph.rewrite import add_constant, constant, integer, ints, is_operator, known_shape, reshape_node, single_use, substitute, typed_node
 from toolchain.operations.library import Kinds
+from toolchain.passes.align_joins import WIDEST
+from toolchain.passes.attention_mask import Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 
-DROPS = -1e4
-"""A score with this or less beside it has no share that float32 could hold."""
-ROW = 2
-"""Axes of a mask that is laid out: [batch, keys]."""
-
-PROBABILITIES, MASKED, VALUES = "attention_probabilities", "masked_attention_probabilities", "attention_values"
 BY_HEADS, KEYS_LAST = (0, 2, 1, 3), (0, 2, 3, 1)
 SEQUENCE = 3
 """Axes of [batch, rows, channels]."""
@@ -30,84 +27,25 @@ CLOSE = 1e-5
 
 
 @dataclass(frozen=True)
-class Mask:
-    """counts: whether a key does, bool [batch, 1, 1, keys]. plain, drops: the constants 0 and one far below. row: 0 or far below, [batch, keys],
-    where a pass has laid it out so. node: that adds the mask to scores. taken: the nodes between the row and the scores.
-    """
+class Family:
+    """The operations of an attention's halves, by name. mask: axes of the mask. spaced: whether zeros may stand behind the shares of a head."""
 
-    node: ir.Node
-    counts: ir.Value
-    plain: ir.Value
-    drops: ir.Value
-    row: ir.Value | None
-    taken: tuple[ir.Node, ...]
+    probabilities: str
+    masked: str
+    values: str
+    mask: int
+    spaced: bool
 
-
-def find_mask(value: ir.Value | None) -> tuple[Mask, ir.Value] | None:
-    """The mask that is added to scores, and the scores; None where no sum with such a mask makes the tensor."""
-    node = value.producer() if value is not None and single_use(value) else None
-    if node is None or not is_operator(node, "Add"):
-        return None
-    for scores, given in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-        found = _mask(node, given)
-        if found is not None and scores is not None and (known_shape(scores) or ())[-1:] == (known_shape(found.counts) or ())[-1:]:
-            return found, scores
-    return None
+    @property
+    def operations(self) -> frozenset[str]:
+        return frozenset((self.probabilities, self.masked, self.values))
 
 
-def _mask(node: ir.Node, value: ir.Value | None) -> Mask | None:
-    """value: an operand of the sum `node`."""
-    maker = value.producer() if value is not None else None
-    spread = maker if maker is not None and is_operator(maker, "Unsqueeze") and len(known_shape(maker.inputs[0]) or ()) == ROW else None
-    row = spread.inputs[0] if spread is not None else None
-    chosen = row.producer() if row is not None else maker
-    if chosen is None or not is_operator(chosen, "Where"):
-        return None
-    counts, plain, drops = chosen.inputs[0] if row is not None else _counts(chosen.inputs[0]), chosen.inputs[1], chosen.inputs[2]
-    numbers = [constant(each) for each in (plain, drops)]
-    if counts is None or plain is None or drops is None or any(array is None or array.size != 1 for array in numbers):
-        return None
-    first, second = (float(np.ravel(array)[0]) for array in numbers if array is not None)
-    if first != 0 or second > DROPS:
-        return None
-    return Mask(node, counts, plain, drops, row, (node,) if spread is None else (node, spread))
-
-
-def _counts(value: ir.Value | None) -> ir.Value | None:
-    """A condition of shape [batch, 1, 1, keys], also where it is spread over queries by a constant that is true everywhere."""
-    node = value.producer() if value is not None else None
-    if node is not None and is_operator(node, "And"):
-        for given, other in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-            array = constant(other)
-            if array is not None and array.all():
-                return _counts(given)
-    shape = known_shape(value) or ()
-    return value if len(shape) == 4 and shape[1:3] == (1, 1) and value is not None and not value.is_initializer() else None
-
-
-def lay_out_mask(graph: ir.Graph, found: Mask) -> None:
-    """Makes the mask as a row [batch, keys], once for all attentions that share it, and adds that to the scores."""
-    batch, _, _, keys = known_shape(found.counts) or (0, 0, 0, 0)
-    name, floats = f"{found.counts.name}.mask", found.node.outputs[0].type
-    row = next((node.outputs[0] for node in graph if node.outputs[0].name == name), None)
-    if row is None:
-        flat = typed_node(graph, "Squeeze", [found.counts, _middle(graph, name)], (batch, keys), found.counts.type, f"{name}.counts")
-        chosen = typed_node(graph, "Where", [flat.outputs[0], found.plain, found.drops], (batch, keys), floats, name)
-        maker, row = found.counts.producer(), chosen.outputs[0]
-        if maker is None:
-            graph.insert_before(graph[0], [flat, chosen])
-        else:
-            graph.insert_after(maker, [flat, chosen])
-    scores = f"{found.node.outputs[0].name}.mask"
-    spread = typed_node(graph, "Unsqueeze", [row, _middle(graph, scores)], (batch, 1, 1, keys), floats, scores)
-    graph.insert_before(found.node, spread)
-    number = next(place for place, value in enumerate(found.node.inputs) if _mask(found.node, value) is not None)
-    found.node.replace_input_with(number, spread.outputs[0])
-
-
-def _middle(graph: ir.Graph, name: str) -> ir.Value:
-    """The two axes between batch and keys."""
-    return add_constant(graph, f"{name}.axes", np.array([1, 2], np.int64))
+FAMILIES = (
+    Family("attention_probabilities", "masked_attention_probabilities", "attention_values", 2, spaced=False),
+    Family("spaced_attention_probabilities", "spaced_masked_attention_probabilities", "spaced_attention_values", 3, spaced=True),
+)
+"""In the order in which a machine is asked."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +68,22 @@ class Attention:
 
     @property
     def laid_out(self) -> bool:
-        """Whether the shares stand as a sequence [batch, rows, heads * keys]."""
-        return len(known_shape(self.shares) or ()) == 3
+        """Whether the shares stand as a sequence [batch, rows, heads * (keys + spare)]."""
+        return len(known_shape(self.shares) or ()) == SEQUENCE
+
+    @property
+    def keys_of_head(self) -> int:
+        return (known_shape(self.keys) or (0, 0, 0))[1]
+
+    @property
+    def spare(self) -> int:
+        """Zeros behind the shares of each head, once they are laid out."""
+        return (known_shape(self.shares) or (0,))[-1] // self.heads - self.keys_of_head if self.laid_out else 0
+
+    def fits(self, family: Family) -> bool:
+        """Whether its mask and the zeros behind its shares are those of a family; so is all that has not been laid out."""
+        row = self.mask.row if self.mask else None
+        return not self.laid_out or ((family.spaced or not self.spare) and (row is None or len(known_shape(row) or ()) == family.mask))
 
     @property
     def taken(self) -> tuple[ir.Node, ...]:
@@ -155,8 +107,7 @@ def find_attention(softmax: ir.Node) -> Attention | None:
     masked = find_mask(softmax.inputs[0])
     scores = _scaled(masked[1] if masked else softmax.inputs[0])
     product = _made_by(scores.value, "MatMul")
-    there = _chain(softmax.outputs[0], "Transpose", "Reshape")
-    back = _chain(there[0].outputs[0], "Reshape", "Transpose") if there else ()
+    there, back = _laid_out(softmax.outputs[0])
     shares = (back[0] if back else softmax).outputs[0]
     context = _only_reader(shares, "MatMul")
     moved = context and _only_reader(context.outputs[0], "Transpose")
@@ -182,22 +133,44 @@ def find_attention(softmax: ir.Node) -> Attention | None:
     return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back), mask)
 
 
-def replace_attention(model: ir.Model, found: Attention, kinds: Kinds) -> tuple[ir.Node, ir.Node]:
+def _laid_out(shares: ir.Value) -> tuple[tuple[ir.Node, ...], tuple[ir.Node, ...]]:
+    """The nodes that make a sequence of shares [batch, heads, rows, keys], and those that undo it, readers first; none where there are none."""
+    spaced = _chain(shares, "Pad", "Transpose", "Reshape")
+    there = spaced or _chain(shares, "Transpose", "Reshape")
+    back = _chain(there[0].outputs[0], "Reshape", "Transpose", *(["Slice"] if spaced else [])) if there else ()
+    if not back or (spaced and not _spares(spaced[-1], back[0])):
+        return there, ()
+    return there, back
+
+
+def _spares(pad: ir.Node, cut: ir.Node) -> bool:
+    """Whether a Pad adds nothing but zeros behind the keys, and a Slice leaves nothing but them out."""
+    shape = known_shape(pad.inputs[0]) or (0, 0, 0, 0)
+    pads, *others = (constant(value) for value in pad.inputs[1:])
+    bounds = [constant(value) for value in cut.inputs[1:]]
+    if pads is None or any(array is None or array.any() for array in others) or any(array is None for array in bounds):
+        return False
+    spare = int(pads.ravel()[-1])
+    told = [[int(number) for number in np.ravel(array)] for array in bounds if array is not None]
+    return spare >= 0 and pads.ravel().tolist() == [0] * 7 + [spare] and told == [[0], [shape[-1]], [3]] and not pad.attributes
+
+
+def replace_attention(model: ir.Model, found: Attention, family: Family, kinds: Kinds) -> tuple[ir.Node, ir.Node]:
     """The two calls in the place of the nodes of an attention that is laid out."""
     softmax = next(node for node in found.of_shares if is_operator(node, "Softmax"))
-    attributes, row = {"heads": found.heads}, found.mask.row if found.mask else None
-    kind, operands = kinds[PROBABILITIES if row is None else MASKED], [found.queries, found.keys, *([] if row is None else [row])]
+    attributes, row = {"heads": found.heads, **({"spare": found.spare} if family.spaced else {})}, found.mask.row if found.mask else None
+    kind, operands = kinds[family.probabilities if row is None else family.masked], [found.queries, found.keys, *([] if row is None else [row])]
     shares = fused_call(model, kind, "", operands, attributes, softmax.name or found.shares.name or "")
     product = found.of_values[2]
     substitute(model.graph, found.of_shares, [shares])
-    values = fused_call(model, kinds[VALUES], "", [shares.outputs[0], found.values], attributes, product.name or product.outputs[0].name or "")
+    values = fused_call(model, kinds[family.values], "", [shares.outputs[0], found.values], attributes, product.name or product.outputs[0].name or "")
     substitute(model.graph, found.of_values, [values])
     return shares, values
 
 
 @dataclass(frozen=True)
 class LayOutAttention(Pass):
-    """The shares of every attention stand once as a sequence [batch, rows, heads * keys], for machines that compute them so."""
+    """The shares of every attention stand once as a sequence [batch, rows, heads * (keys + spare)], for machines that compute them so."""
 
     name: ClassVar[str] = "lay_out_attention"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
@@ -205,29 +178,60 @@ class LayOutAttention(Pass):
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         for node in list(model.graph):
             found = find_attention(node)
-            if found is not None and not found.laid_out and (context.device is None or takes(context.device, found)):
-                _lay_out(model.graph, found)
+            family = None if found is None or found.laid_out else family_for(context.device, found)
+            if found is not None and family is not None:
+                _lay_out(model.graph, found, spare_for(context.device, found) if family.spaced else 0)
                 if found.mask is not None:
-                    lay_out_mask(model.graph, found.mask)
+                    lay_out_mask(model.graph, found.mask, family.mask)
         return model
 
 
-def takes(device: Device, found: Attention) -> bool:
-    """Whether a machine computes both halves."""
-    return device.computes is None or device.computes >= {MASKED if found.mask else PROBABILITIES, VALUES}
+def family_for(device: Device | None, found: Attention) -> Family | None:
+    """The first of the families of which a machine computes both halves, and that an attention is laid out for, once it is; None where there is
+    none."""
+    computes = None if device is None else device.computes
+    for each in FAMILIES:
+        wanted = {each.masked if found.mask else each.probabilities, each.values}
+        if (computes is None or computes >= wanted) and found.fits(each):
+            return each
+    return None
 
 
-def _lay_out(graph: ir.Graph, found: Attention) -> None:
-    """Puts a Transpose and a Reshape behind the softmax, and the same back."""
+def spare_for(device: Device | None, found: Attention) -> int:
+    """How many zeros behind its shares fill up the last block of a head."""
+    return -found.keys_of_head % device.block if device is not None and device.block <= WIDEST else 0
+
+
+def _lay_out(graph: ir.Graph, found: Attention, spare: int) -> None:
+    """Puts a Transpose and a Reshape behind the softmax, and the same back; a Pad before the first and a Slice behind the last where there is
+    something to spare."""
     shares, product = found.shares, found.of_values[2]
     batch, heads, rows, keys = known_shape(shares) or (0, 0, 0, 0)
     name = shares.name or ""
-    turned = typed_node(graph, "Transpose", [shares], (batch, rows, heads, keys), shares.type, f"{name}.turned", perm=BY_HEADS)
-    joined = reshape_node(graph, turned.outputs[0], (batch, rows, heads * keys), f"{name}.rows")
-    apart = reshape_node(graph, joined.outputs[0], (batch, rows, heads, keys), f"{name}.apart")
-    back = typed_node(graph, "Transpose", apart.outputs, (batch, heads, rows, keys), shares.type, f"{name}.back", perm=BY_HEADS)
-    graph.insert_before(product, [turned, joined, apart, back])
-    product.replace_input_with(0, back.outputs[0])
+    room, made = keys + spare, [_padded(graph, shares, spare)] if spare else []
+    source = made[-1].outputs[0] if made else shares
+    turned = typed_node(graph, "Transpose", [source], (batch, rows, heads, room), shares.type, f"{name}.turned", perm=BY_HEADS)
+    joined = reshape_node(graph, turned.outputs[0], (batch, rows, heads * room), f"{name}.rows")
+    apart = reshape_node(graph, joined.outputs[0], (batch, rows, heads, room), f"{name}.apart")
+    back = typed_node(graph, "Transpose", apart.outputs, (batch, heads, rows, room), shares.type, f"{name}.back", perm=BY_HEADS)
+    made += [turned, joined, apart, back]
+    if spare:
+        made.append(_cut(graph, back.outputs[0], (batch, heads, rows, keys), f"{name}.cut"))
+    graph.insert_before(product, made)
+    product.replace_input_with(0, made[-1].outputs[0])
+
+
+def _padded(graph: ir.Graph, value: ir.Value, spare: int) -> ir.Node:
+    """A Pad, not yet in the graph, of zeros behind the last of four axes."""
+    name, shape = f"{value.name}.spaced", known_shape(value) or (0,)
+    pads = add_constant(graph, f"{name}.pads", np.array([0] * 7 + [spare], np.int64))
+    return typed_node(graph, "Pad", [value, pads], (*shape[:-1], shape[-1] + spare), value.type, name)
+
+
+def _cut(graph: ir.Graph, value: ir.Value, shape: tuple[int, ...], name: str) -> ir.Node:
+    """A Slice, not yet in the graph, of the first elements along the last of four axes. shape: of its result."""
+    bounds = [add_constant(graph, f"{name}.{end}", np.array([number], np.int64)) for end, number in (("first", 0), ("stop", shape[-1]), ("axis", 3))]
+    return typed_node(graph, "Slice", [value, *bounds], shape, value.type, name)
 
 
 @dataclass(frozen=True)

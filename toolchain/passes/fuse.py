@@ -11,7 +11,8 @@ from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, not
 from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.rewrite import add_constant, drop_unused_constants, known_shape, substitute
 from toolchain.operations.kind import OperationKind
-from toolchain.passes.attention import MASKED, PROBABILITIES, VALUES, find_attention, replace_attention, takes
+from toolchain.passes.attention import FAMILIES as ATTENTIONS
+from toolchain.passes.attention import family_for, find_attention, replace_attention
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for
 from toolchain.passes.matching import Match, find
@@ -73,7 +74,7 @@ class Fuse(Pass):
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         templates = [template for template in _templates(context) if template.computes not in self.keep]
-        if not {PROBABILITIES, MASKED, VALUES} & set(self.keep):
+        if not any(each.operations & set(self.keep) for each in ATTENTIONS):
             _fuse_attention(model, context)
         for node in reversed(list(model.graph)):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
@@ -91,8 +92,9 @@ def _fuse_attention(model: ir.Model, context: Context) -> None:
         return
     for node in list(model.graph):
         found = find_attention(node)
-        if found is not None and found.laid_out and takes(context.device, found) and not wish_for(found.taken, context.wishes):
-            for call, taken in zip(replace_attention(model, found, context.kinds), (found.of_shares, found.of_values), strict=True):
+        family = family_for(context.device, found) if found is not None and found.laid_out else None
+        if found is not None and family is not None and not wish_for(found.taken, context.wishes):
+            for call, taken in zip(replace_attention(model, found, family, context.kinds), (found.of_shares, found.of_values), strict=True):
                 note_sources(call, [node.name or "" for node in reversed(taken)])
 
 

@@ -123,10 +123,11 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
     """Random operations for the kernel without end, None for one that it does not compute or is never asked for. Every third one of those that are
     not large has the numbers that the kernel's conditions state; every second one is drawn for ties and limits."""
     stated = {name: value for require in kernel.requires for name, value in stated_by(require.that) if name in kind.defaults}
-    blocks = [pair for require in kernel.requires for pair in whole_blocks(require.that) if pair[0] in kind.numbers]
+    blocks = [each for require in kernel.requires for each in whole_blocks(require.that) if {*each.names} <= {*kind.numbers}]
     for number in itertools.count():
         large = number >= LARGER and number % 2 == 1 and not blocks
-        fixed = {name: size * int(rng.integers(1, BLOCKS + 1)) for name, size in blocks} | ({} if large or number % 3 else stated)
+        drawn = {name: value for each in blocks for name, value in each.drawn(rng).items()}
+        fixed = drawn | ({} if large or number % 3 else stated)
         operation = draw_operation(machine, kind, rng, fixed, large=large, corner=number % 4 in (1, 2))
         try:
             yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
@@ -134,14 +135,39 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
             yield None
 
 
-def whole_blocks(condition: Expr) -> Iterator[tuple[str, int]]:
-    """The numbers of which a condition wants whole blocks, and the blocks' size: of `keys % 32 == 0 and ...`, that keys come in 32."""
+@dataclass(frozen=True)
+class WholeBlocks:
+    """names: the numbers whose sum comes in blocks of `size`."""
+
+    names: tuple[str, ...]
+    size: int
+
+    def drawn(self, rng: np.random.Generator) -> dict[str, int]:
+        """Numbers that make whole blocks together; as often the first one does by itself."""
+        whole, (first, *others) = self.size * int(rng.integers(1, BLOCKS + 1)), self.names
+        parts = {name: int(rng.integers(self.size // len(others))) if rng.integers(2) else 0 for name in others}
+        return {first: whole - sum(parts.values()), **parts}
+
+
+def whole_blocks(condition: Expr) -> Iterator[WholeBlocks]:
+    """Of `(keys + spare) % 32 == 0 and ...`, that keys and spare come in 32 together."""
     for part in conjuncts(condition):
         match part:
-            case Compare(op="==", left=Binary(op="%", left=Name(id=name), right=Const(value=size)), right=Const(value=0)):
-                yield name, size
+            case Compare(op="==", left=Binary(op="%", left=left, right=Const(value=size)), right=Const(value=0)) if names := _added(left):
+                yield WholeBlocks(names, size)
             case _:
                 pass
+
+
+def _added(expr: Expr) -> tuple[str, ...]:
+    """The names of which an expression is the sum; none of any other."""
+    match expr:
+        case Name(id=name):
+            return (name,)
+        case Binary(op="+", left=left, right=right) if (one := _added(left)) and (other := _added(right)):
+            return (*one, *other)
+        case _:
+            return ()
 
 
 def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:
