@@ -7,9 +7,12 @@ program is one stream in which instructions of different queues wait for the one
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from toolchain.analysis.state import Element, State, new_state, read_bytes, write_bytes
 from toolchain.emulator.reference.engine import Listener, Reference
@@ -21,6 +24,7 @@ from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant, evaluate
 from toolchain.spec.expr import Expr, Name, walk
+from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Field, Instruction, Machine, SyncRule
 
 Fields = dict[str, int]
@@ -33,18 +37,28 @@ LONGEST = 300
 
 def random_state(machine: Machine, seed: int) -> State:
     """Random bytes in every memory (the first 256 KB of large ones), host registers that point near the start."""
-    rng = np.random.default_rng(seed)
     state = new_state(machine)
-    for memory in machine.memories:
-        if memory.name in state.memories:
-            array = state.memories[memory.name]
-            size = min(array.shape[1], FILLED)
-            array[:, :size] = rng.integers(0, 256, (len(array), size), np.uint8)
-            corners = CORNERS[rng.integers(0, len(CORNERS), size, np.uint8)]
-            array[:, :size] = np.where(rng.integers(0, 4, size, np.uint8) == 0, corners, array[:, :size])
-        elif memory.host:
-            state.host[memory.name][:] = rng.integers(0, 64, state.host[memory.name].shape) * 256
+    for name, found in _contents(MachineKey(machine), seed).items():
+        if name in state.memories:
+            state.memories[name][:, : found.shape[1]] = found
+        else:
+            state.host[name][:] = found
     return state
+
+
+@lru_cache(maxsize=1)
+def _contents(key: MachineKey, seed: int) -> Mapping[str, NDArray[Any]]:
+    """Drawn once for all engines that begin with them."""
+    rng, state, found = np.random.default_rng(seed), new_state(key.machine), dict[str, NDArray[Any]]()
+    for memory in key.machine.memories:
+        if memory.name in state.memories:
+            count, size = state.memories[memory.name].shape
+            drawn = rng.integers(0, 256, (count, min(size, FILLED)), np.uint8)
+            corners = CORNERS[rng.integers(0, len(CORNERS), drawn.shape[1], np.uint8)]
+            found[memory.name] = np.where(rng.integers(0, 4, drawn.shape[1], np.uint8) == 0, corners, drawn)
+        elif memory.host:
+            found[memory.name] = rng.integers(0, 64, state.host[memory.name].shape) * 256
+    return found
 
 
 def random_program(machine: Machine, seed: int, length: int = 16, chained: float = 0.0) -> Program:

@@ -18,7 +18,7 @@ from toolchain.models.files import find_model
 from toolchain.models.load import load_model
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
-from toolchain.spec.files import is_file, is_folder, package_hash, read_limited, require_writable, search_path, write_atomic
+from toolchain.spec.files import contents, is_file, is_folder, package_hash, read_limited, require_writable, search_path, write_atomic
 from toolchain.spec.load import find_target, list_targets, load_machine
 
 
@@ -41,6 +41,26 @@ def test_a_file_with_another_name_is_another_package(tmp_path: Path) -> None:
     before = package_hash(tmp_path)
     (tmp_path / "a.py").rename(tmp_path / "b.py")
     assert package_hash(tmp_path) != before
+
+
+def test_states_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are told apart by their bytes, large ones by their stamps; anything but a file is nothing."""
+    monkeypatch.setattr("toolchain.spec.files.WHOLE", 4)
+    assert contents(None) == contents(tmp_path) == ()
+    small, large = tmp_path / "a" / "small", tmp_path / "large"
+    small.parent.mkdir()
+    small.write_bytes(b"1234")
+    large.write_bytes(b"12345")
+    os.mkfifo(tmp_path / "pipe")
+    found = contents(tmp_path)
+    assert [name for name, _ in found] == [str(small), str(large)]
+    assert found[0][1] == b"1234"
+    os.utime(small, (0, 0))
+    assert contents(tmp_path) == found
+    small.write_bytes(b"4321")
+    assert contents(tmp_path)[0][1] == b"4321"
+    os.utime(large, (0, 0))
+    assert contents(tmp_path)[1] != found[1]
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def test_machines_that_differ_in_prices_alone_mean_the_same() -> None:
     for other in (replace(machine, instructions=machine.instructions[:-1]), replace(machine, memories=machine.memories[::-1])):
         assert MeaningKey(other) != MeaningKey(machine)
     assert MeaningKey(machine) != machine
+    assert MeaningKey(slower_clock, timed=True) != MeaningKey(machine, timed=True) != MeaningKey(machine)
+    assert MeaningKey(replace(machine, host=None), timed=True) == MeaningKey(machine, timed=True)
 
 
 def test_a_changed_machine_has_a_hash_of_its_own() -> None:

@@ -91,17 +91,22 @@ class Element:
 def locate(memory: Memory, view: View, instance: int, index: Sequence[int], place: str) -> Element:
     """Address of an index. Raises UserError E0701 outside the memory; `place` names the instruction."""
     bank, address = (index[0], index[1]) if len(index) == 2 else (0, index[0])
-    shown = f"{view.name}[{', '.join(map(str, index))}]"
     if not 0 <= bank < memory.banks:
-        raise fail("E0701", f"{shown} is outside '{memory.name}', which has {memory.banks} banks", place=place)
+        raise fail("E0701", f"{_shown(view, index)} is outside '{memory.name}', which has {memory.banks} banks", place=place)
     base = sum(memory.depths[:bank]) * memory.element.bytes
     size = memory.depths[bank] * memory.element.bytes
     offset = address * (view.unit or memory.element.bytes)
     if memory.kind == "ring":
         offset %= size
     elif offset < 0 or offset + view.element.bytes > size:
-        raise fail("E0701", f"{shown} is outside '{memory.name}', which holds {size} bytes{' a bank' if memory.banks > 1 else ''}", place=place)
+        raise fail(
+            "E0701", f"{_shown(view, index)} is outside '{memory.name}', which holds {size} bytes{' a bank' if memory.banks > 1 else ''}", place=place
+        )
     return Element(memory.name, instance, base + offset, view.element.bytes, base, base + size)
+
+
+def _shown(view: View, index: Sequence[int]) -> str:
+    return f"{view.name}[{', '.join(map(str, index))}]"
 
 
 def read_bytes(state: State, element: Element) -> bytes:

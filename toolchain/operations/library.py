@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ from toolchain.operations.whole import REAL_ARGUMENTS, WHOLE_ARGUMENTS
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import Source, Span, UserError, fail, nearest
 from toolchain.spec.expr import Call, Expr, Index, Name, rewrite, walk
-from toolchain.spec.files import PACKAGE, search_path
+from toolchain.spec.files import PACKAGE, Contents, contents, search_path
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.schema import validate
@@ -330,6 +330,12 @@ def kinds_with(folder: Path | None) -> Kinds:
     that is taken already."""
     if folder is None or not folder.is_dir():
         return builtin_kinds()
+    return _with_own(folder, contents(folder))
+
+
+@lru_cache(maxsize=64)
+def _with_own(folder: Path, _files: Contents) -> Kinds:
+    """Read once for each state of the files."""
     own = read_folder(folder)
     for name, kind in own.items():
         if name in builtin_kinds() and kind.meaning is not builtin_kinds()[name].meaning:  # those that extend it keep its meaning

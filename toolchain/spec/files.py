@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,6 +127,24 @@ def read_limited(path: Path, limit: int, what: str) -> bytes:
     if len(data) > limit:
         raise fail("E0330", f"{what} is larger than {limit} bytes", place=str(path))
     return data
+
+
+Contents = tuple[tuple[str, bytes | tuple[int, int, int]], ...]
+WHOLE = 1 << 20
+"""Bytes of the largest file that is compared by its content."""
+
+
+def contents(folder: Path | None) -> Contents:
+    """Tells one state of a folder's files from the next, for caches of what is read there: the path and bytes of each, for a large file its inode,
+    size and time of the last change."""
+    found: list[tuple[str, bytes | tuple[int, int, int]]] = []
+    for path in sorted(folder.rglob("*")) if folder else ():
+        with suppress(OSError):
+            state = path.stat()
+            if stat.S_ISREG(state.st_mode):
+                small = state.st_size <= WHOLE
+                found.append((str(path), path.read_bytes() if small else (state.st_ino, state.st_size, state.st_mtime_ns)))
+    return tuple(found)
 
 
 Kind = Literal["targets", "models"]

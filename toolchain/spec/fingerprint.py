@@ -33,14 +33,17 @@ MEANINGS = tuple(member.name for member in fields(Machine) if member.name not in
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeaningKey:
-    """A machine compared by the identity of its members but PRICES: one whose ports several programs share has the same instructions as one alone."""
+    """A machine compared by the identity of its members but PRICES: one whose ports several programs share has the same instructions as one alone.
+    timed: how long they take counts, too."""
 
     machine: Machine
+    timed: bool = False
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, MeaningKey):
+        if not isinstance(other, MeaningKey) or self.timed != other.timed:
             return False
-        return self.machine is other.machine or all(getattr(self.machine, name) is getattr(other.machine, name) for name in MEANINGS)
+        names = (*MEANINGS, "timing") if self.timed else MEANINGS
+        return self.machine is other.machine or all(getattr(self.machine, name) is getattr(other.machine, name) for name in names)
 
     def __hash__(self) -> int:
         return id(self.machine.instructions)

@@ -41,7 +41,7 @@ def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: i
     for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
         if problem is None:
             refused += 1
-            if refused > TRIES * count:
+            if refused > TRIES * (len(cases) + 1):
                 break
             continue
         region = _region(f"case{len(cases)}", problem.operation, rng)

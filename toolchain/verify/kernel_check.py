@@ -81,7 +81,7 @@ def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: i
         ran = _run(problem, kinds, rng) if problem else 0
         if problem is None or not ran:
             refused += 1
-            if refused > TRIES * count:
+            if refused > TRIES * (computed + 1):
                 break
             continue
         tilings += ran

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+
+Drawn = TypeVar("Drawn")
 
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
@@ -52,15 +55,15 @@ def draw_operation(
     are equal to it, is beyond the fields of many instructions, the others are small. own_shifts: whether channels have different shifts, where the
     machine has that; None: drawn. corner: weights, biases and shifts are small and factors powers of two, so that small inputs give results between
     the limits, many of them ties that rounding settles; limits are anywhere near zero."""
-    drawn = {extent: int(rng.choice(SIZES[:3] if large else SIZES)) for each in kind.operands for extent in each.extents}
+    drawn = {extent: one_of(rng, SIZES[:3] if large else SIZES) for each in kind.operands for extent in each.extents}
     for number in (number for each in kind.attributes for number in each.numbers):
         drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
     if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
         drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
     if large:
         extents = sorted({extent for each in kind.operands for extent in each.extents})
-        size = drawn[str(rng.choice(extents))]
-        drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), int(rng.choice(LARGE)))
+        size = drawn[one_of(rng, extents)]
+        drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), one_of(rng, LARGE))
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn} | dict(fixed or {})
     drawn |= followed_numbers(kind, drawn)
@@ -91,15 +94,20 @@ def draw_operation(
     return operation if numerics.floats is not None or operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
 
 
+def one_of(rng: np.random.Generator, values: Sequence[Drawn]) -> Drawn:
+    """The value that `rng.choice` draws, in a fifth of its time."""
+    return values[int(rng.integers(len(values)))]
+
+
 def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, corner: bool) -> dict[str, int]:
     """Requantisation: factors around the size of sums, limits of no activation and of ReLU, and others; stored integers that stand for zero."""
     held = numerics.activation
-    zeros = {name: int(rng.choice([held.low, held.high, int(rng.integers(held.low, held.high + 1))])) for name in zero_names(kind, numerics)}
+    zeros = {name: one_of(rng, [held.low, held.high, int(rng.integers(held.low, held.high + 1))]) for name in zero_names(kind, numerics)}
     if not kind.scaled:
         return zeros
     multipliers = {name: 1 << int(rng.integers(0, 4)) for name in kind.multipliers}
     unit = {UNIT: 1 << int(rng.integers(0, 8))} if kind.unit else {}
-    low = int(rng.choice([held.low, 0])) if not numerics.zero_points else int(rng.choice([held.low, zeros["zero_y"]]))
+    low = one_of(rng, [held.low, 0]) if not numerics.zero_points else one_of(rng, [held.low, zeros["zero_y"]])
     ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
     if corner:
         ends |= _near_limits(numerics, zeros.get("zero_y", 0), rng)
@@ -132,8 +140,8 @@ def _near_limits(numerics: Numerics, zero: int, rng: np.random.Generator) -> dic
     least, most = numerics.activation.low, numerics.activation.high
     if rng.integers(3) == 0:
         return {"low": zero, "high": min(most, zero + (6 << int(rng.integers(0, SIX))))}
-    low = int(rng.choice([least, zero, max(least, zero - int(rng.integers(1, LITTLE)))]))
-    return {"low": low, "high": int(rng.choice([most, min(most, zero + int(rng.integers(1, LITTLE)))]))}
+    low = one_of(rng, [least, zero, max(least, zero - int(rng.integers(1, LITTLE)))])
+    return {"low": low, "high": one_of(rng, [most, min(most, zero + int(rng.integers(1, LITTLE)))])}
 
 
 def _scales(numerics: Numerics, count: int, rng: np.random.Generator, corner: bool) -> dict[str, NDArray[np.int32]]:

@@ -155,6 +155,7 @@ def _older(proto: onnx.ModelProto) -> list[int]:
     return [before for since, before in versions.items() if alone and all(since) and before != version(proto)]
 
 
+@cache
 def _since(kind: str, before: int) -> int:
     return defs.get_schema(kind, before, "").since_version if defs.has(kind, before, "") else 0
 

@@ -264,7 +264,11 @@ def test_kernels_are_read_once_for_each_state_of_their_files(tmp_path: Path) -> 
     machine = load_file(tmp_path / "vta.yaml")
     first = load_kernels(machine)["conv2d"]
     assert load_kernels(machine)["conv2d"] is first
+    assert load_kernels(replace(machine, host=None, without=("add",)))["conv2d"] is first
+    assert load_kernels(replace(machine, timing=replace(machine.timing, clock_khz=1)))["conv2d"] is not first
     path = tmp_path / "vta" / "kernels.yaml"
+    path.write_text(path.read_text())
+    assert load_kernels(machine)["conv2d"] is first
     path.write_text(path.read_text().replace("kernels:\n", "kernels:\n  # a word\n", 1))
     assert load_kernels(machine)["conv2d"] is not first
     path.write_text("kernels: 3\n")

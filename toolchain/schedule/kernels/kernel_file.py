@@ -3,7 +3,6 @@ library."""
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,8 +17,8 @@ from toolchain.schedule.kernels.numerics import check_numerics
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, fail, nearest
 from toolchain.spec.expr import Expr
-from toolchain.spec.files import PACKAGE, read_limited
-from toolchain.spec.fingerprint import MachineKey
+from toolchain.spec.files import PACKAGE, Contents, contents, read_limited
+from toolchain.spec.fingerprint import MeaningKey
 from toolchain.spec.load import companion
 from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
@@ -32,7 +31,6 @@ KERNEL_SCHEMA = PACKAGE / "schemas" / "kernels.schema.json"
 SHARED = ("shapes", "sequences", "common", "kernels")
 """Sections that may stand in several files."""
 NAME = re.compile(r"[A-Za-z0-9_-]+\.yaml\Z")
-Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 def read_library(machine: Machine, root: Node, folder: Path) -> Library | None:
@@ -102,26 +100,16 @@ def load_kernels(machine: Machine) -> dict[str, Kernel]:
 
     Raises UserError E1001 where it has none, or none of a name that is left out, and all of `read_kernels`."""
     path = required_path(machine)
-    found = _loaded(MachineKey(machine), path, (stamps(path.parent), stamps(own_operations(machine))))
+    found = _loaded(MeaningKey(machine, timed=True), path, (contents(path.parent), contents(own_operations(machine))))
     for name in machine.without:
         _require(found, name, machine)
     return {name: kernel for name, kernel in found.items() if name not in machine.without}
 
 
 @lru_cache(maxsize=64)
-def _loaded(key: MachineKey, path: Path, _stamped: tuple[Stamps, Stamps]) -> Mapping[str, Kernel]:
+def _loaded(key: MeaningKey, path: Path, _files: tuple[Contents, Contents]) -> Mapping[str, Kernel]:
     """Read once for each state of the files: the stages of a build all ask for the kernels."""
     return read_kernels(key.machine, kernel_source(path), path.parent)
-
-
-def stamps(folder: Path | None) -> Stamps:
-    """Tells one state of a folder's files from the next: path, inode, size and time of the last change."""
-    found: list[tuple[str, int, int, int]] = []
-    for path in sorted(folder.rglob("*")) if folder else ():
-        with suppress(OSError):
-            state = path.stat()
-            found.append((str(path), state.st_ino, state.st_size, state.st_mtime_ns))
-    return tuple(found)
 
 
 def has_kernels(machine: Machine) -> bool:

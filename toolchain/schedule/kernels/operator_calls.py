@@ -14,12 +14,13 @@ import onnx_ir as ir
 from toolchain.graph.operators import attribute_default, known_operators
 from toolchain.graph.rewrite import known_shape
 from toolchain.schedule.kernels.kernel import Library, Require
-from toolchain.schedule.kernels.kernel_file import Stamps, filled, kernel_source, parse_kernels, read_library, required_path, stamps
+from toolchain.schedule.kernels.kernel_file import filled, kernel_source, parse_kernels, read_library, required_path
 from toolchain.schedule.kernels.kernel_parts import checked, naming, timed, with_common
 from toolchain.spec.arrays import Array
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, Span, fail, nearest
 from toolchain.spec.expr import Const, Expr
+from toolchain.spec.files import Contents, contents
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Node
@@ -197,11 +198,11 @@ class OperatorCall:
 def load_operator_calls(machine: Machine) -> Mapping[str, OperatorCall]:
     """By operator. Raises UserError E1001 where the machine has no kernels, and all of `read_operator_calls`."""
     path = required_path(machine)
-    return _loaded(MachineKey(machine), path, stamps(path.parent))
+    return _loaded(MachineKey(machine), path, contents(path.parent))
 
 
 @lru_cache(maxsize=16)
-def _loaded(key: MachineKey, path: Path, _stamped: Stamps) -> Mapping[str, OperatorCall]:
+def _loaded(key: MachineKey, path: Path, _files: Contents) -> Mapping[str, OperatorCall]:
     return read_operator_calls(key.machine, kernel_source(path), path.parent)
 
 

@@ -18,14 +18,14 @@ import networkx as nx
 
 from toolchain.operations.library import Kinds, kinds_of
 from toolchain.operations.operation import Operation
-from toolchain.schedule.kernels.kernel_file import Stamps, kernel_path, kernel_source, stamps
+from toolchain.schedule.kernels.kernel_file import kernel_path, kernel_source
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.cover import is_convex, operation_graph
 from toolchain.spec.context import Context, Scope, problems
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
-from toolchain.spec.files import PACKAGE
+from toolchain.spec.files import PACKAGE, Contents, contents
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.spec.schema import validate
@@ -70,11 +70,11 @@ def load_templates(machine: Machine) -> tuple[Template, ...]:
     kernels = kernel_path(machine)
     own = sorted((kernels.parent / FOLDER).glob("*.yaml")) if kernels else []
     paths = tuple(own or [DEFAULT])
-    return _loaded(MachineKey(machine), paths, stamps(paths[0].parent))
+    return _loaded(MachineKey(machine), paths, contents(paths[0].parent))
 
 
 @lru_cache(maxsize=16)
-def _loaded(key: MachineKey, paths: tuple[Path, ...], _stamped: Stamps) -> tuple[Template, ...]:
+def _loaded(key: MachineKey, paths: tuple[Path, ...], _files: Contents) -> tuple[Template, ...]:
     """Read once for each state of the files, as kernels are."""
     found: dict[str, Template] = {}
     for path in paths:
