@@ -11,19 +11,20 @@ from onnx import helper, numpy_helper
 from tests.graph.encoder import encoder
 from tests.graph.imported import normal, run
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.rewrite import constant
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.attention import FAMILIES, LayOutAttention, find_attention, replace_attention
-from toolchain.passes.context import Context
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import Fuse
 
 KEYS = np.arange(16) < 11
 
 
-def masked(layers: int = 1, drops: float = -3.4028234663852886e38, everywhere: bool = True, order: tuple[int, int] = (0, 1)) -> onnx.ModelProto:
-    """The encoder with a further input `mask` [1, 16]; everywhere: the constant beside it is true for every query."""
+def masked(layers: int = 1, drops: float = -3.4028234663852886e38, seen: str = "all", order: tuple[int, int] = (0, 1)) -> onnx.ModelProto:
+    """The encoder with a further input `mask` [1, 16]. seen: by the constant beside it, all keys or those up to the query."""
     given = encoder(layers)
     graph = given.graph
-    spread = np.ones((1, 1, 16, 1), bool)
-    spread[0, 0, 3] = everywhere
+    spread = np.ones((1, 1, 16, 1), bool) if seen == "all" else np.tril(np.ones((1, 1, 16, 16), bool))
     arrays = {"axes": np.array([1, 2]), "queries": spread, "plain": np.float32(0), "drops": np.float32(drops)}
     graph.initializer.extend(numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items())
     graph.input.append(helper.make_tensor_value_info("mask", onnx.TensorProto.BOOL, [1, 16]))
@@ -76,6 +77,60 @@ def test_dropped_keys_have_no_share(tmp_path: Path) -> None:
     assert (shares[..., KEYS] > 0).all()
 
 
-@pytest.mark.parametrize("given", [masked(drops=-5), masked(everywhere=False)], ids=["a score of its own", "of the query too"])
+def causal(layers: int, shape: tuple[int, ...] = (1, 1, 16, 16), drops: float = -3.4028234663852886e38) -> onnx.ModelProto:
+    """The encoder with a constant before each softmax, which drops later keys."""
+    given, later = encoder(layers), np.triu(np.full((16, 16), drops, np.float32), 1)
+    nodes = list(given.graph.node)
+    for number in range(layers):
+        at = next(place for place, node in enumerate(nodes) if node.name == f"layer{number}.shares")
+        given.graph.initializer.append(numpy_helper.from_array(np.broadcast_to(later, shape), f"later{number}"))
+        nodes.insert(at, helper.make_node("Add", [nodes[at].input[0], f"later{number}"], [f"layer{number}.masked"], f"layer{number}.masked"))
+        nodes[at + 1].input[0] = f"layer{number}.masked"
+    del given.graph.node[:]
+    given.graph.node.extend(nodes)
+    return given
+
+
+SPACED = frozenset({"spaced_attention_probabilities", "spaced_masked_attention_probabilities", "spaced_attention_values"})
+
+
+def device(*computes: str, block: int = 1) -> Context:
+    return Context(device=Device("machine", lambda _node: (), computes=frozenset(computes), block=block))
+
+
+@pytest.mark.parametrize("given", [masked(2, seen="before"), causal(2), causal(2, (16, 16))], ids=["computed", "constant", "constant of two axes"])
+def test_a_row_for_each_query(given: onnx.ModelProto, tmp_path: Path) -> None:
+    """Layers share the rows, and the numbers are the same in one call for each half."""
+    before, after = (loaded(given, tmp_path) for _ in range(2))
+    x = {"x": normal(3, 1, 16, 32), **({"mask": KEYS[None]} if len(given.graph.input) > 1 else {})}
+    spaced = device(*SPACED, block=32)
+    LayOutAttention().run(after, spaced)
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+    found = [find_attention(node) for node in softmaxes(after)]
+    rows = {each.mask.row for each in found if each is not None and each.mask is not None}
+    assert [row.shape for row in rows if row is not None] == [ir.Shape((1, 16, 16))]
+    Fuse().run(after, spaced)
+    assert sum(node.op_type == "spaced_masked_attention_probabilities" for node in after.graph) == 2
+    np.testing.assert_allclose(run(after, x)["y"], run(before, x)["y"], rtol=0, atol=1e-5)
+
+
+def test_rows_of_halves_have_no_infinity(tmp_path: Path) -> None:
+    model = loaded(causal(1), tmp_path)
+    LayOutAttention().run(model, device(*SPACED))
+    (chosen,) = (node for node in model.graph if node.op_type == "Where")
+    assert [float(array) for each in chosen.inputs[1:] if (array := constant(each)) is not None] == [0, -65504]
+
+
+@pytest.mark.parametrize("given", [masked(seen="before"), causal(1)], ids=["computed", "constant"])
+def test_a_machine_of_one_row_for_all_queries_takes_no_others(given: onnx.ModelProto, tmp_path: Path) -> None:
+    model = loaded(given, tmp_path)
+    names = [node.name for node in model.graph]
+    LayOutAttention().run(model, device("attention_probabilities", "masked_attention_probabilities", "attention_values"))
+    assert [node.name for node in model.graph] == names
+
+
+@pytest.mark.parametrize(
+    "given", [masked(drops=-5), causal(1, drops=-5), causal(1, (1, 2, 16, 16))], ids=["a score of its own", "a constant one", "one for each head"]
+)
 def test_other_masks_are_none(given: onnx.ModelProto, tmp_path: Path) -> None:
     assert find_attention(softmaxes(loaded(given, tmp_path))[0]) is None

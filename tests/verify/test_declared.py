@@ -65,7 +65,7 @@ defaults:
 layers:
   - embedding: {out: 128}
   - layernorm
-  - add: {of: [[], [attention: {heads: 4}]]}
+  - add: {of: [[], [attention: {heads: 4, causal: CAUSAL}]]}
   - layernorm
   - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 128}]]}
   - layernorm
@@ -74,14 +74,14 @@ layers:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "more"),
-    [(64, {}), (64, {"streams": "2"}), (43, {"streams": "2"}), (64, {"images": "2"})],
-    ids=["one core", "one image on two", "keys in part on two", "an image each"],
+    ("tokens", "causal", "more"),
+    [(64, False, {}), (64, False, {"streams": "2"}), (43, True, {"streams": "2"}), (64, False, {"images": "2"}), (43, True, {"batch": "2"})],
+    ids=["one core", "one image on two", "keys in part and seen in turn on two", "an image each", "two images with one mask each"],
 )
-def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, more: dict[str, str], tmp_path: Path) -> None:
+def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, causal: bool, more: dict[str, str], tmp_path: Path) -> None:
     """Layer norms, scores, softmax, values and GELU in halves: the host has the embedding alone. Two cores deal a group's tiles among them, and
     tensors on chip are read from both."""
-    (tmp_path / "encoder.yaml").write_text(ENCODER.replace("TOKENS", str(tokens)))
+    (tmp_path / "encoder.yaml").write_text(ENCODER.replace("TOKENS", str(tokens)).replace("CAUSAL", str(causal).lower()))
     _, built, samples = build(TARGET, str(tmp_path / "encoder.yaml"), tmp_path / "build", effort="0", **more)
     verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
     told = verdict_text(verdict)
@@ -89,5 +89,6 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, mor
     assert len(verdict.regions) == 1
     assert all(output.allowed for output in verdict.outputs)
     kinds = {kind_of(node) for node in built.integer.graph if is_integer(node)}
-    assert kinds >= {"layer_norm", "spaced_attention_probabilities", "spaced_attention_values", "gelu", "linear", "add"}
-    assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather"}
+    shares = "spaced_masked_attention_probabilities" if causal else "spaced_attention_probabilities"
+    assert kinds >= {"layer_norm", shares, "spaced_attention_values", "gelu", "linear", "add"}
+    assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather", *(["Where"] if causal else [])}

@@ -81,9 +81,11 @@ class Attention:
         return (known_shape(self.shares) or (0,))[-1] // self.heads - self.keys_of_head if self.laid_out else 0
 
     def fits(self, family: Family) -> bool:
-        """Whether its mask and the zeros behind its shares are those of a family; so is all that has not been laid out."""
-        row = self.mask.row if self.mask else None
-        return not self.laid_out or ((family.spaced or not self.spare) and (row is None or len(known_shape(row) or ()) == family.mask))
+        """Whether its mask and the zeros behind its shares are those of a family, or can become them."""
+        mask = self.mask
+        masked = mask is None or family.spaced or (mask.queries == 1 and not mask.known)
+        laid = mask is None or mask.row is None or len(known_shape(mask.row) or ()) == family.mask
+        return masked and (not self.laid_out or (laid and (family.spaced or not self.spare)))
 
     @property
     def taken(self) -> tuple[ir.Node, ...]:
@@ -124,8 +126,8 @@ def find_attention(softmax: ir.Node) -> Attention | None:
         return None
     mask, factor = masked[0] if masked else None, queries.factor * keys.factor * scores.factor
     rows, others, given, made = (known_shape(value) or () for value in (queries.source, keys.source, values.source, joined.outputs[0]))
-    batches = {shape[:1] for shape in (rows, others, *([known_shape(mask.counts) or ()] if mask else []))}
-    if len(rows) != SEQUENCE or rows != made or others != given or len(batches) > 1:
+    batches = {shape[:1] for shape in (rows, others, *([mask.extents] if mask and not mask.known else []))}
+    if len(rows) != SEQUENCE or rows != made or others != given or len(batches) > 1 or (mask and mask.queries not in (1, rows[1])):
         return None
     if abs(factor * math.sqrt(rows[-1] // queries.heads) - 1) > CLOSE:
         return None
@@ -182,7 +184,7 @@ class LayOutAttention(Pass):
             if found is not None and family is not None:
                 _lay_out(model.graph, found, spare_for(context.device, found) if family.spaced else 0)
                 if found.mask is not None:
-                    lay_out_mask(model.graph, found.mask, family.mask)
+                    lay_out_mask(model.graph, found.mask, family.mask, (known_shape(found.queries) or (1,))[0])
         return model
 
 
