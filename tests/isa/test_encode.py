@@ -95,3 +95,17 @@ def test_streams_are_filled_up_and_independent(name: str) -> None:
     streams, starts = encode_streams(machine, program.kind, program.stream, program.columns)
     assert np.array_equal(starts, program.offset)
     assert all(len(data) % machine.encoding.pad_bytes == 0 for data in streams)
+
+
+def test_a_wrong_value_of_several_streams_is_named_by_its_place_in_its_own() -> None:
+    machine = load_machine("stcp920")
+    program = random_program(machine, 7)
+    kinds = [machine.instructions[kind] for kind in program.kind.tolist()]
+    index = next(i for i in reversed(range(len(program))) if any(f.name not in kinds[i].match for f in kinds[i].fields))
+    field = next(f for f in kinds[index].fields if f.name not in kinds[index].match)
+    columns = [{name: values.copy() for name, values in held.items()} for held in program.columns]
+    columns[program.kind[index]][field.name][program.row[index]] = field.high + 1
+    place = index - np.searchsorted(program.stream, program.stream[index])
+    assert place < index, "an instruction of the first stream"
+    with pytest.raises(UserError, match=f"E0410 #{place} {kinds[index].name}: field '{field.name}' is"):
+        encode_streams(machine, program.kind, program.stream, columns)

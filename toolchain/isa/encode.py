@@ -85,13 +85,18 @@ def encode(machine: Machine, kinds: Ints, columns: Sequence[Mapping[str, Ints]])
     kind, in order; fields that identify the instruction or have a default may be left out. Raises UserError E0410 (a value
     outside its field), E0411 (a field is missing, or has another number of values than instructions).
     """
-    size = word_bytes(machine.encoding)
     starts, total = offsets(machine, kinds)
-    words = np.zeros(align(total, machine.encoding.pad_bytes) // size, np.dtype(f"<u{size}"))
+    return _encoded(machine, kinds, columns, starts, align(total, machine.encoding.pad_bytes), np.arange(len(kinds)))
+
+
+def _encoded(machine: Machine, kinds: Ints, columns: Sequence[Mapping[str, Ints]], starts: Ints, total: int, numbers: Ints) -> bytes:
+    """So many bytes, zeros between instructions. starts: int64 [n], the first byte of each. numbers: int64 [n], by which messages name them."""
+    size = word_bytes(machine.encoding)
+    words = np.zeros(total // size, np.dtype(f"<u{size}"))
     for kind in np.flatnonzero(np.bincount(kinds)).tolist():
         rows = np.flatnonzero(kinds == kind)
         first = starts[rows] // size
-        for word, value in _words(machine.instructions[kind], columns[kind], rows, 8 * size).items():
+        for word, value in _words(machine.instructions[kind], columns[kind], numbers[rows], 8 * size).items():
             words[first + word] = value
     return words.tobytes()
 
@@ -106,16 +111,14 @@ def encode_streams(machine: Machine, kinds: Ints, stream: Ints, columns: Sequenc
 
     stream: int64 [n], ascending; otherwise as for `encode`, for the instructions of all streams.
     """
-    used = [0] * len(machine.instructions)
-    found: list[bytes] = []
-    starts = np.empty(len(kinds), np.int64)
-    for first, stop in pairwise(np.searchsorted(stream, np.arange(machine.streams + 1)).tolist()):
-        counts = np.bincount(kinds[first:stop], minlength=len(used)).tolist()
-        own = [{f: c[u : u + n] for f, c in held.items()} if n else {} for held, u, n in zip(columns, used, counts, strict=True)]
-        found.append(encode(machine, kinds[first:stop], own))
-        starts[first:stop] = offsets(machine, kinds[first:stop])[0]
-        used = [u + n for u, n in zip(used, counts, strict=True)]
-    return tuple(found), starts
+    first = np.searchsorted(stream, np.arange(machine.streams + 1))
+    starts, total = offsets(machine, kinds)
+    begins = np.append(starts, total)[first]
+    starts = starts - begins[stream]
+    pad = machine.encoding.pad_bytes
+    bounds = np.append(0, np.cumsum(-(-np.diff(begins) // pad) * pad))
+    data = _encoded(machine, kinds, columns, bounds[stream] + starts, int(bounds[-1]), np.arange(len(kinds)) - first[stream])
+    return tuple(data[start:stop] for start, stop in pairwise(bounds.tolist())), starts
 
 
 def offsets(machine: Machine, kinds: Ints) -> tuple[Ints, int]:

@@ -58,14 +58,12 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
 
     Raises UserError E0122 for a division by zero, a negative or huge shift.
     """
-    if type(expr) is Name:  # most of them; FUNCTIONS are named in calls alone
+    kind = type(expr)  # most are these; FUNCTIONS are named in calls alone
+    if kind is Name:
         return leaf(expr)
+    if kind is Const:
+        return expr.value  # pyright: ignore
     match expr:
-        case Const(value=number):
-            return number
-        case Unary(op=op, value=inner):
-            number = evaluate(inner, leaf)
-            return -number if op == "-" else ~number if op == "~" else int(not number)
         case Binary(op=op, left=left, right=right) | Compare(op=op, left=left, right=right):
             a, b = evaluate(left, leaf), evaluate(right, leaf)
             if (op in ("//", "%") and b == 0) or (op in ("<<", ">>") and not 0 <= b <= MAX_BITS):
@@ -74,6 +72,9 @@ def evaluate(expr: Expr, leaf: Callable[[Expr], int]) -> int:
             if not -LARGEST < result < LARGEST:
                 raise fail("E0122", f"{op} gives a number of more than {LARGEST_BITS} bits", expr.span)
             return result
+        case Unary(op=op, value=inner):
+            number = evaluate(inner, leaf)
+            return -number if op == "-" else ~number if op == "~" else int(not number)
         case Logic(op=op, values=values):
             found = (evaluate(value, leaf) for value in values)
             return int(all(found) if op == "and" else any(found))
