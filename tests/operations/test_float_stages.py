@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -143,6 +144,19 @@ def test_attention_of_stcp920_is_near_the_true_one(masks: int) -> None:
     power = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(found, power / power.sum(-1, keepdims=True), rtol=0.02, atol=2e-4)
     assert not found[np.broadcast_to(mask[0, :, None] < 0, found.shape)].any()
+
+
+def test_softmax_of_stcp920_row_by_row() -> None:
+    """Exponentials are halves, added up 32 at a time."""
+    rng, kind = np.random.default_rng(5), kinds_of(load_machine("stcp920:f16"))["softmax"]
+    x = (rng.standard_normal((1, 4, 45)) * 4).astype(np.float16)
+    found = evaluate_halves(kind, {"batch": 1, "rows": 4, "channels": 45}, {"x": x})
+    for row, wide in zip(found[0], x[0].astype(F32), strict=True):
+        power = np.exp((wide - wide.max()).astype(np.float16).astype(np.float64)).astype(np.float16).astype(F32)
+        total = F32(0)
+        for block in (power[:32], power[32:]):
+            total = F32(total + reduce(np.add, block))
+        np.testing.assert_array_equal(row, (power / total).astype(np.float16))
 
 
 def test_a_kind_with_stages_is_computable_and_keeps_its_meaning() -> None:

@@ -7,6 +7,9 @@ import pytest
 from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
+from toolchain.operations.floating import Bounds
+from toolchain.operations.library import kinds_of
+from toolchain.operations.operation import make_operation
 from toolchain.schedule.fusion.tile_group import touched
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -31,6 +34,16 @@ def handover(made_by: int, wanted: dict[str, tuple[int, int]] = WHOLE) -> Handov
     problem = state_problem(MACHINE, KERNELS["add"], made.add("add", SIZE, 1, 1, made.Requantise(0)))
     reaches = {name: reach for name, (reach, _) in touched(maker, problem, "x")}
     return Handover(maker, tiling(maker, 8000.0, oc=made_by, oh=7, ow=7), problem, reaches, wanted)
+
+
+def test_no_reaches_are_known_of_stages() -> None:
+    """A softmax between two products, as on a machine that computes it where its operand stands."""
+    machine = load_machine("stcp920:f16")
+    kernels, kinds = load_kernels(machine), kinds_of(machine)
+    pictures, rows = {"x": (1, 32, 8, 1), "z": (1, 64, 32, 1)}, {"x": (1, 64, 8, 1)}
+    maker = state_problem(machine, kernels["matmul"], make_operation(kinds["matmul"], "made", pictures, {}, Bounds().numbers))
+    reader = state_problem(machine, kernels["softmax"], make_operation(kinds["softmax"], "read", rows, {}, {}))
+    assert not dict(touched(maker, reader, "x"))
 
 
 @pytest.mark.parametrize(("made_by", "added_by", "wait"), [(32, 32, 3200), (4, 32, 3200), (4, 4, 400), (4, 8, 800), (8, 4, 800), (4, 2, 400)])

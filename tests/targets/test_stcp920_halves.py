@@ -13,7 +13,12 @@ from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.operations.float_stages import evaluate_halves
+from toolchain.operations.floating import Bounds
 from toolchain.operations.library import kinds_of
+from toolchain.operations.operation import make_operation
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.problem import state_problem
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 
@@ -217,3 +222,17 @@ def test_functions_are_the_stages_of_their_operations_on_every_half() -> None:
         numbers = {"batch": 1, "channels": 32, "height": 512, "width": 4}
         wanted = evaluate_halves(kinds[name], numbers, {"x": every.reshape(1, 512, 4, 32).transpose(0, 3, 1, 2)})
         np.testing.assert_array_equal(found, wanted.transpose(0, 2, 3, 1).ravel().view(np.uint16), name)
+
+
+@pytest.mark.parametrize("name", ["multiply_halves", "multiply_channels_halves", "matmul"])
+def test_products_know_no_leaky_activation(name: str) -> None:
+    kernel = load_kernels(machine())[name]
+    pictures = {"x": (1, 32, 32, 1), "z": (1, 32, 1 if "channels" in name else 32, 1)}
+    for slope in (0.0, 0.25):
+        bounds = Bounds(slope=slope) if slope else Bounds()
+        operation = make_operation(kinds_of(machine())[kernel.computes], "product", pictures, {}, bounds.numbers)
+        if not slope:
+            state_problem(machine(), kernel, operation)
+            continue
+        with pytest.raises(UserError, match="there is no leaky activation"):
+            state_problem(machine(), kernel, operation)

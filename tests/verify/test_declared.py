@@ -3,7 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper, parser
 
 from tests.verify.builds import build
 from tests.verify.networks import network
@@ -92,3 +95,30 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, cau
     shares = "spaced_masked_attention_probabilities" if causal else "spaced_attention_probabilities"
     assert kinds >= {"layer_norm", shares, "spaced_attention_values", "gelu", "linear", "add"}
     assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather", *(["Where"] if causal else [])}
+
+
+PRODUCTS = """
+<ir_version: 8, opset_import: ["": 21]>
+products (float[1, 19, 70] x, float[1, 70, 52] z) => (float[1, 19, 36] y)
+<float[52, 36] w>
+{
+  product = MatMul (x, z)
+  positive = Relu (product)
+  shares = Softmax <axis = AXIS> (positive)
+  y = MatMul (shares, w)
+}
+"""
+
+
+@pytest.mark.parametrize(("axis", "on_host"), [(-1, set[str]()), (2, set[str]()), (1, {"Softmax"})])
+def test_a_softmax_and_a_product_of_their_own_stand_on_the_machine(axis: int, on_host: set[str], tmp_path: Path) -> None:
+    """Channels fill no whole blocks, and a ReLU follows the product. A softmax over rows is the host's."""
+    model = parser.parse_model(PRODUCTS.replace("AXIS", str(axis)))
+    values = np.random.default_rng(0).standard_normal((52, 36)).astype(np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(values, "w"))
+    onnx.save(model, tmp_path / "products.onnx")
+    _, built, samples = build(TARGET, str(tmp_path / "products.onnx"), tmp_path / "build", effort="0", place="all")
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    assert verdict.exact, verdict_text(verdict)
+    assert {kind_of(node) for node in built.integer.graph if is_integer(node)} >= {"matmul", "linear", *([] if on_host else ["softmax"])}
+    assert {node.op_type for node in built.integer.graph if not node.domain} == on_host

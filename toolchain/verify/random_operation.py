@@ -199,5 +199,6 @@ def random_halves(shape: Sequence[int], rng: np.random.Generator, corner: bool =
 
 
 def random_bounds(rng: np.random.Generator) -> Bounds:
-    """No activation, ReLU, ReLU6, or limits around zero."""
-    return (Bounds(), Bounds(low=0.0), Bounds(0.0, 6.0), Bounds(-float(rng.integers(1, 9)) / 4, float(rng.integers(1, 9)) / 4))[int(rng.integers(4))]
+    """No activation, ReLU, ReLU6, limits around zero, or a slope below zero."""
+    limits = Bounds(-float(rng.integers(1, 9)) / 4, float(rng.integers(1, 9)) / 4)
+    return (Bounds(), Bounds(low=0.0), Bounds(0.0, 6.0), limits, Bounds(slope=0.25))[int(rng.integers(5))]

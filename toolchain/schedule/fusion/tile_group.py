@@ -74,9 +74,10 @@ def find_reaches(maker: Problem, reader: Problem, operand: str) -> dict[str, Rea
 
 
 def touched(maker: Problem, reader: Problem, operand: str) -> Iterator[tuple[str, tuple[Reach, bool]]]:
-    """By dimension of the maker, the units that the reader touches, and whether it begins with whole ones; none where kernels do not say."""
+    """By dimension of the maker, the units that the reader touches, and whether it begins with whole ones; none where kernels do not say, or where
+    stages say how the reader computes."""
     made, read = units_of(maker), units_of(reader)
-    if made is None or read is None or made.keys() != read.keys():
+    if made is None or read is None or made.keys() != read.keys() or reader.operation.kind.meaning.of is None:
         return
     for axis, (name, unit) in made.items():
         dimension, own = read[axis]
