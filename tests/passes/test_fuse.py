@@ -118,7 +118,7 @@ SINGLE = {
     "reshape": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([2, -1])}, "the result is not one row for each picture"),
     "head": (n("Reshape", ["x", "t"], ["y"]), {"t": np.array([0, 4, -1])}, "the result is a sequence of rows, not one row for each picture"),
     "relu": (n("Relu", ["x"], ["y"]), {}, "average_pool__relu"),
-    "softmax": (n("Softmax", ["x"], ["y"]), {}, "the machine computes no such normalisation"),
+    "softmax": (n("Softmax", ["x"], ["y"]), {}, "'x' has 4 axes, not 3"),
     "concat": (n("Concat", ["x", "x", "x"], ["y"], axis=1), {}, "concat__3"),
     "stack": (n("Concat", ["x", "x"], ["y"], axis=2), {}, "the concat is not over channels"),
     "broadcast": (n("Add", ["x", "w"], ["y"]), {"w": np.ones((9, 11), F)}, f"'w' is a constant; {NO_SCALE}"),

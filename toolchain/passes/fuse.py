@@ -103,7 +103,7 @@ def _templates(context: Context) -> tuple[Template, ...]:
 
 
 def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Context) -> None:
-    """The first template that fits; the reasons of all that nearly did, where none does."""
+    """The first template that fits; the reasons of all that nearly did, of operations that the machine has, where none does."""
     reasons: dict[str, Reason] = {}
     for template in templates:
         match = find(template, node)
@@ -123,7 +123,7 @@ def _fuse(model: ir.Model, node: ir.Node, templates: list[Template], context: Co
             if (wish := wish_for(match.taken, context.wishes)) and wish.machine:
                 call.metadata_props[ONLY] = wish.machine
             return
-        if isinstance(found, Reason):
+        if isinstance(found, Reason) and not _lacks(context, template):
             reasons[found.key] = found
     note_reasons(node, *(reasons.values() or (unknown(node, context.device),)))
 
