@@ -14,12 +14,12 @@ import numpy as np
 
 from toolchain.abi.origins import NONE, Origins
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.kernels.kernel import working_units
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_room
 from toolchain.schedule.stray_accesses import slot_spans
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.schedule.unit_balance import working_units
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
 

@@ -1,6 +1,6 @@
 """Plans of a region in one order of its operations: tensors that stay on chip, tiles, groups, banks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -127,12 +127,28 @@ class Planner:
         copies = self.options.ways
         candidates = shareable(self.machine, self.storage, copies) if self.options.resident else dict[str, SharedSlot]()
         streams = {name: max(counts[user] for user in users(self.region, self.storage, name)) for name in candidates}
-        shared = place_shared(self.machine, self.storage, candidates, streams, copies)
+
+        def placed(storage: Storage, names: Collection[str]) -> dict[str, SharedSlot]:
+            return place_shared(self.machine, storage, {name: candidates[name] for name in candidates if name in names}, streams, copies)
+
+        best = self._settled(placed(self.storage, candidates), placed, counts, rivals or {})
+        while (more := placed(best.plan.dram, best.plan.dram.buffers)).keys() - best.shared.keys():
+            other = self._settled(more, placed, counts, rivals or {})
+            if other.cycles >= best.cycles:
+                break
+            best = other
+        return best
+
+    def _settled(
+        self, shared: dict[str, SharedSlot], placed: Callable[[Storage, Collection[str]], dict[str, SharedSlot]], counts: Counts, rivals: Rivals
+    ) -> Grouping:
+        """The plan with these buffers in shared memories, but for those that end up nearer or are handed over tile by tile. placed: the places of
+        some buffers by name, as far as there is room. Raises UserError E1004."""
         while True:
             own = [sharing(self.region, self.storage, problem, index, shared) for index, problem in enumerate(self.problems)]
-            found = self._planned(own, counts, rivals or {})
-            wanted = {name: slot for name, slot in shared.items() if name in found.plan.dram.buffers}
-            shared = place_shared(self.machine, found.plan.dram, wanted, streams, copies)
+            found = self._planned(own, counts, rivals)
+            wanted = {name for name in shared if name in found.plan.dram.buffers}
+            shared = placed(found.plan.dram, wanted)
             if len(shared) == len(wanted):
                 return replace(found, shared=shared)
 

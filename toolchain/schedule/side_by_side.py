@@ -9,12 +9,13 @@ from dataclasses import replace
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.fusion.tile_group import Reach, touched, units_of
 from toolchain.schedule.handover import Handover
+from toolchain.schedule.kernels.kernel import working_units
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.tiles import Tiling
-from toolchain.schedule.unit_balance import main_unit, working_units
+from toolchain.schedule.unit_balance import main_unit
 from toolchain.spec.errors import UserError
 
 WORTH = 0.9

@@ -8,18 +8,15 @@ Alone, a kernel for another unit is mostly the slower one. It gains where other 
 pool in an Inception block is a convolution with a diagonal kernel, or work for the pool unit beside the convolutions of its block.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.kernel_selection import CONTEXTS, able_kernels
-from toolchain.schedule.kernels.kernel import Kernel, Step
+from toolchain.schedule.kernels.kernel import Kernel, working_units
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.tiling.tiles import tile_fits
 from toolchain.spec.model import Machine
-
-COMPUTING = ("start", "compute", "finish")
-"""Steps that do an operation's work; whether others are needed is not known before tensors have their places."""
 
 
 def branch_order(region: Region, problems: Sequence[Problem]) -> list[int]:
@@ -41,11 +38,6 @@ def main_unit(problems: Sequence[Problem]) -> str:
     work = [(problem.operation.macs, working_units(problem.steps)) for problem in problems]
     busiest = {unit: sum(macs for macs, others in work if unit in others) for _, units in work for unit in units}
     return max(busiest, key=lambda unit: (busiest[unit], unit), default="")
-
-
-def working_units(steps: Iterable[Step]) -> set[str]:
-    """The units that do the work of these steps."""
-    return {unit for step in steps if step.kind in COMPUTING for unit in step.units}
 
 
 def first_after(region: Region, before: Sequence[int], index: int) -> int:

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.operations import made
+from tests.schedule.convolutions import convolution
 from tests.schedule.fusion.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
 from tests.schedule.made_regions import Builder
 from tests.schedule.test_compile_region import proven
+from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.schedule import Schedule
@@ -90,6 +93,28 @@ def test_several_images_in_a_row_of_lanes() -> None:
     schedule = scheduled(region, machine)
     assert [group.tiles for group in schedule.groups] == [True]
     assert proven(built(region, schedule, machine), machine)
+
+
+def function(shape: tuple[int, int, int, int]) -> Operation:
+    return made.made("silu", "silu", {"x": shape}, {"table": np.arange(-128, 128, dtype=np.int64)[::-1] // 2})
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_functions_and_sums_where_another_operation_left_its_tile(cores: int, images: int) -> None:
+    """On a core alone, tensors that the group reads stay in L1 meanwhile; those of cores that share an image do not."""
+    machine, big = load_machine("stcp920"), (1, 64, 24, 20)
+    plain = chain(
+        big, (convolution(big, (64, 1, 1), 1), {"x": "t"}), (function(big), {"x": "t0"}),
+        (convolution(big, (64, 3, 3), 2, pads=(1, 1, 1, 1)), {"x": "t1"}),
+            (made.add("add", big), {"x": "t0", "z": "t2"}), (function(big), {"x": "t3"}),
+    )  # fmt: skip
+    options = Options(effort=0, streams=cores, copies=images)
+    found = compile_region(machine, load_kernels(machine), plain, options)
+    kernels = [operation.kernel for group in found.schedule.groups if group.tiles for operation in group.operations]
+    assert [kernel for kernel in kernels if "onto" in kernel] == ["silu_onto_x", "add_onto_z", "silu_onto_x"]
+    assert proven(found, machine)
+    assert proven(found, machine, seed=5)
 
 
 @settings(max_examples=8, deadline=None)

@@ -1,18 +1,24 @@
 """Steps in order: what each needs is there, no slot is taken from who still reads it, and loads run ahead."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from tests.operations import made
 from tests.schedule.convolutions import convolution
+from tests.schedule.fusion.fused_chains import chain
 from toolchain.schedule.form.shares import even_shares, tile_count
-from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_search import search_tiles
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps
+from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps, order_tiles
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Const
 from toolchain.spec.load import load_machine
+from toolchain.spec.model import Machine
 
 MACHINE = load_machine("vta")
 OPERATION = convolution((1, 96, 15, 14), (80, 3, 3), pads=(1, 1, 1, 1))
@@ -92,3 +98,44 @@ def test_a_step_that_names_a_place_without_elements_is_told() -> None:
     problem = state_problem(MACHINE, empty, OPERATION)
     with pytest.raises(UserError, match="E1002 step 'compute y' of 'conv' names place 'x', which has a size of 0 here; say with `when`"):
         order_steps(problem, rank_tilings(problem, 2, 1)[0])
+
+
+def turns_of(machine: Machine, kernels: Sequence[str], contexts: int) -> list[tuple[str, int]]:
+    """A convolution, and what its kernel's tiles pass to: the steps of each member that work or store, with the turn of the loop."""
+    known, shape = load_kernels(machine), (1, 64, 40, 40)
+    steps = [(convolution(shape, (64, 1, 1), low=0), {"x": "t"}), (made.add("add", shape), {"x": "t0", "z": "u"})]
+    region = chain(shape, *steps)
+    problems = [state_problem(machine, known[name], bound.operation) for name, bound in zip(kernels, region.operations, strict=True)]
+    group = make_tile_group(region, range(2), problems)
+    assert isinstance(group, TileGroup)
+    found = search_tiles(group, contexts)
+    assert found
+    last = found.tilings[-1]
+    turns = group.tiles(last.sizes, last.order)
+    placed = order_tiles(list(zip(group.problems, found.tilings, strict=True)), turns, group.roots, {})
+    numbers = [{tuple(tile.items()): number for number, tile in reversed(list(enumerate(each)))} for each in zip(*turns, strict=True)]
+    outer = [set(turns[0][member]) for member in range(2)]
+    return [
+        (f"{item.step.kind} {kernels[member]}", numbers[member][tuple((d, at) for d, at in item.tile.items() if d in outer[member])])
+        for member, item in placed
+        if item.step.kind in ("finish", "store") or (item.step.kind == "compute" and member)
+    ]
+
+
+def test_a_member_on_units_of_its_own_works_a_turn_later() -> None:
+    """Queues are in order: a store that waits for it would hold up the loads of the next tile."""
+    steps = turns_of(load_machine("stcp920"), ("conv2d", "add_onto_x"), 2)
+    turns = 1 + max(turn for _, turn in steps)
+    assert turns > 2
+    wanted = [("finish conv2d", 0)]
+    for turn in range(1, turns + 1):
+        wanted += [("finish conv2d", turn)] * (turn < turns) + [("compute add_onto_x", turn - 1), ("store add_onto_x", turn - 1)]
+    assert steps == wanted
+
+
+def test_a_member_works_at_once_on_the_only_slot_and_on_the_units_of_others() -> None:
+    for machine, kernel, contexts in (("stcp920", "conv2d", 1), ("vta", "conv2d", 2)):
+        steps = [
+            (kind, turn) for kind, turn in turns_of(load_machine(machine), (kernel, "add_onto_x"), contexts) if "store" in kind or "finish" in kind
+        ]
+        assert [turn for _, turn in steps] == sorted(turn for _, turn in steps)

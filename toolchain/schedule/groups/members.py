@@ -16,7 +16,7 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage
-from toolchain.schedule.placement.on_chip_allocation import Residents
+from toolchain.schedule.placement.on_chip_allocation import Residents, group_numbers, grouped
 from toolchain.schedule.placement.shared_memory import also_sharing
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
@@ -70,22 +70,34 @@ class TileGroups:
         return self.found[key]
 
     def _problems(self, operations: range) -> list[Problem] | None:
-        """Each for a kernel that takes the others' results, with the same room; None where there is none, or where tensors stay on chip."""
+        """Each for a kernel that takes the others' results, in the room that tensors on chip leave to all of them; None where there is none, or where
+        a tensor that one makes or takes from another stays on chip."""
+        residents = self._residents(operations)
+        if residents is None:
+            return None
         found: list[Problem] = []
         for index in operations:
             own, bound = self.plan.problems[index], self.plan.region.operations[index]
             made = {self.plan.region.operations[other].tensors["y"] for other in operations if other < index}
             passed = [name for name, tensor in bound.tensors.items() if name != "y" and tensor in made]
-            if own.kept or own.pools != self.plan.problems[operations[0]].pools:
+            if not own.kept.keys().isdisjoint(("y", *passed)):
                 return None
             if passed:
                 try:
                     own = choose_kernel(self.machine, self.kernels, bound.operation, self.plan.region.alone(bound), passed)
                 except UserError:
                     return None
-                own = keep_on_chip(also_sharing(own, self.plan.problems[index]), {}, True, self.plan.problems[index].pools)
-            found.append(own)
+                own = keep_on_chip(also_sharing(own, self.plan.problems[index]), self.plan.problems[index].kept, True, own.pools)
+            found.append(replace(own, pools=residents.left(operations[0])))
         return found
+
+    def _residents(self, operations: range) -> Residents | None:
+        """The tensors that are on chip while these operations work as one group; None where two of them would stand in one place."""
+        every = self.plan.residents
+        live = {name: each for name, each in every.candidates.items() if each.first <= operations[-1] and operations[0] <= each.last}
+        numbers = group_numbers(len(self.plan.problems), [operations])
+        found = Residents({name: every.slots[name] for name in live}, grouped(live, numbers, every.rings), numbers, every.pools, every.rings)
+        return None if any(found.collisions()) else found
 
 
 @dataclass(frozen=True)

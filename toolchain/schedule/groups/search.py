@@ -245,6 +245,11 @@ class Grouping:
         return replace(with_groups(self.base, self.candidates, self.members.storage, self.chosen), shared=self.shared)
 
     @property
+    def cycles(self) -> float:
+        """Estimated."""
+        return sum(tiling.estimate for tiling in self.plan.tilings)
+
+    @property
     def alone(self) -> "list[tuple[Problem, Tiling]]":
         """Operations in no group, with their tiles."""
         grouped = {index for proposal in self.chosen for index in proposal.group.operations}

@@ -231,6 +231,15 @@ class Step:
     multicast: bool = False
 
 
+COMPUTING = ("start", "compute", "finish")
+"""Steps that do an operation's work; whether others are needed is not known before tensors have their places."""
+
+
+def working_units(steps: Iterable[Step]) -> set[str]:
+    """The units that do the work of these steps."""
+    return {unit for step in steps if step.kind in COMPUTING for unit in step.units}
+
+
 @dataclass(frozen=True, slots=True)
 class Library:
     """The C library of a machine, files beside its kernels. header: declares the functions and the structures that hold their arguments."""

@@ -67,7 +67,7 @@ def plan_storage(machine: Machine, region: Region, kernels: Sequence[Kernel], nu
                 name = bound.tensors[tensor.name]
                 extents = _extents(machine, tensor, numbers[index], region.tensors[name], region.tensors[places[name][0]].channels)
                 wanted.setdefault(places[name][0], []).append((index, tensor, extents))
-    return Storage({name: _buffer(region, places, name, uses) for name, uses in wanted.items()}, places)
+    return Storage({name: _buffer(machine, region, places, name, uses) for name, uses in wanted.items()}, places)
 
 
 def lasting(buffer: Buffer, groups: Sequence[int]) -> Buffer:
@@ -100,17 +100,28 @@ def layout_of(machine: Machine, tensor: Tensor) -> Layout:
     return next(item for item in machine.layouts if item.name == tensor.layout)
 
 
-def _buffer(region: Region, places: Mapping[str, tuple[str, int]], name: str, uses: Sequence[tuple[int, Tensor, tuple[int, ...]]]) -> Buffer:
+def _buffer(
+    machine: Machine, region: Region, places: Mapping[str, tuple[str, int]], name: str, uses: Sequence[tuple[int, Tensor, tuple[int, ...]]]
+) -> Buffer:
     _, tensor, extents = uses[0]
     other = next((t for _, t, found in uses if (t.layout, found) != (tensor.layout, extents)), None)
     if other is not None:
         raise fail("E1007", f"tensor '{name}' is stored as '{tensor.layout}' for one operation and as '{other.layout}' for another")
-    shared = tensor.shared if all(t.shared == tensor.shared for _, t, _ in uses) else ""
+    shared = tensor.shared if all(_alike(machine, t, tensor) for _, t, _ in uses) else ""
     members = set(_members(places, name))
     kept, given = members & set(region.outputs), members & set(region.inputs)
     segment = "results" if kept else "inputs" if given else "swap"
     first, last = 0 if given else uses[0][0], len(region.operations) if kept else uses[-1][0]
     return Buffer(name, segment, tensor.layout, tensor.view, extents, first, last, region.tensors[name].channels, len(members), shared)
+
+
+def _alike(machine: Machine, one: Tensor, other: Tensor) -> bool:
+    """Whether two kernels have a tensor of one layout in the same shared memory, element for element."""
+    if not (one.shared and other.shared):
+        return one.shared == other.shared
+    views = [machine.view[tensor.shared] for tensor in (one, other)]
+    scalars = {view.element.scalar for view in views}
+    return views[0].memory == views[1].memory and (len(scalars) == 1 or layout_of(machine, one).type is not None)
 
 
 def _members(places: Mapping[str, tuple[str, int]], name: str) -> Iterator[str]:

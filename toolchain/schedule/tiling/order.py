@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.schedule.kernels.kernel import Dimension, Place, Step
+from toolchain.schedule.kernels.kernel import Dimension, Place, Step, working_units
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.row_group import Turn
@@ -71,11 +71,12 @@ class _Slots:
     held: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     used: dict[int, int] = field(default_factory=dict[int, int])
 
-    def use(self, key: tuple[int, ...], now: int) -> tuple[Slot, int | None]:
-        """The slot and, where the tile was not there, the moment its slot was used last (-1: never)."""
+    def use(self, key: tuple[int, ...], now: int, in_turn: bool = False) -> tuple[Slot, int | None]:
+        """The slot and, where the tile was not there, the moment its slot was used last (-1: never). in_turn: that of the tile which came first."""
         freed = None
         if key not in self.held:
-            slot = min(range(len(self.slots)), key=lambda s: (self.used.get(s, -1), s))
+            oldest = {slot: number for number, slot in enumerate(self.held.values())} if in_turn else self.used
+            slot = min(range(len(self.slots)), key=lambda s: (oldest.get(s, -1), s))
             freed = self.used.get(slot, -1)
             self.held = {k: s for k, s in self.held.items() if s != slot}
             self.held[key] = slot
@@ -126,8 +127,7 @@ def order_dealt(
 def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:
     """All step instances of operations that share one loop of tiles. turns: by turn, the tile of each member, which is done before the next one's."""
     order = _Order(members, {name: Tiles(ring, True) for name, ring in rings.items()}, roots=roots)
-    for number, tiles in enumerate(turns):
-        order.run(number, tiles)
+    order.run(range(len(turns)), turns)
     return list(_merged(order.events, order.loads))
 
 
@@ -140,15 +140,16 @@ def order_dealt_tiles(
 ) -> list[tuple[int, Placed]]:
     """As `order_tiles`, where several streams share the turns, each in its own memories. shares: (stream, successive turns). rings: of every
     stream."""
-    orders: dict[int, _Order] = {}
+    own: dict[int, list[int]] = {}
     first = 0
     for stream, count in shares:
-        if stream not in orders:
-            orders[stream] = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings[stream].items()}, roots=roots)
-        for number in range(first, first + count):
-            orders[stream].run(number, turns[number])
+        own.setdefault(stream, []).extend(range(first, first + count))
         first += count
-    parts = [[(stream, item) for item in _merged(order.events, order.loads)] for stream, order in sorted(orders.items())]
+    parts: list[list[tuple[int, Placed]]] = []
+    for stream, numbers in sorted(own.items()):
+        order = _Order(members, {name: Tiles(ring, len(members) > 1) for name, ring in rings[stream].items()}, roots=roots)
+        order.run(numbers, turns)
+        parts.append([(stream, item) for item in _merged(order.events, order.loads)])
     return [item for items in itertools.zip_longest(*parts) for item in items if item is not None]
 
 
@@ -174,11 +175,26 @@ class _Order:
                 self._load(turn, load, name, tile, taken[name], max(freed + 1, now - self.ahead))
         self.events.append((turn.member, Instance(step, tile, taken)))
 
-    def run(self, number: int, tiles: Sequence[Tile]) -> None:
-        """A turn of a group over tiles: each member's tile, one after the other."""
-        for member, outer in enumerate(tiles):
-            for step, tile in _tile_work(*self.members[member], outer):
-                self.add(Turn(member, number, {}), step, tile)
+    def run(self, numbers: Sequence[int], turns: Sequence[Sequence[Tile]]) -> None:
+        """Turns of a group over tiles: each member's tile, one after the other. Late members work on the tiles of the turn before: queues are in
+        order, so loads of the next tiles would wait behind a store that waits for a late member."""
+        late = self._late()
+        for number, before in zip([*numbers, None], [None, *numbers], strict=True):
+            for turn, members in ((number, range(late)), (before, range(late, len(self.members)))):
+                for member in members if turn is not None else ():
+                    for step, tile in _tile_work(*self.members[member], turns[turn][member]):
+                        self.add(Turn(member, turn, {}), step, tile)
+
+    def _late(self) -> int:
+        """The first member from which on all leave alone the units of those before, and take no tile of theirs that has one slot only; else the
+        number of members."""
+        works = [working_units(problem.steps) for problem, _ in self.members]
+        handed = [(maker, reader) for (reader, _), (maker, place) in self.roots.items() if len(self.slots[maker][place].slots) < 2]
+        for late in range(1, len(works)):
+            apart = not set().union(*works[:late]) & set().union(*works[late:])
+            if apart and not any(maker < late <= reader for maker, reader in handed):
+                return late
+        return len(works)
 
     def bring(self, turn: Turn, load: RowLoad) -> None:
         """A load of rows into a ring."""
@@ -195,7 +211,7 @@ class _Order:
             return turn.slots[name], None
         root = self.roots.get((member, name), (member, name))
         if root in self.shared:
-            return self.slots[root[0]][root[1]].use((turn.slab,), now)
+            return self.slots[root[0]][root[1]].use((turn.slab,), now, in_turn=True)
         if place.memory in self.tiles and name in problem.known:
             return self.tiles[place.memory].use(f"{member} {name}", _key(place, tile), tiling.room[name], tiling.slots[name], now)
         if name not in self.slots[member]:
