@@ -50,14 +50,14 @@ def home_of(folder: Path, model: str, machine: str, *more: str, stage: str = "bu
         return folder / job.home(stage)
 
 
-def regions_on(folder: Path, model: str, machine: str) -> "list[tuple[Backend, Region]]":
-    """The regions of a network's graph that the machine computes with instructions, made in `folder` without a schedule."""
+def regions_on(folder: Path, model: str, machine: str, **more: str) -> "list[tuple[Backend, Region]]":
+    """The regions of a network's graph that the machine computes with instructions, made in `folder` without a schedule. more: further variables."""
     from toolchain.schedule.regions.region import Region
     from toolchain.tasks.actions.program import regions_of
     from toolchain.tasks.plan import make_plan
     from toolchain.tasks.work import perform
 
-    plan = make_plan({"target": machine, "model": model}, folder)
+    plan = make_plan({"target": machine, "model": model, **more}, folder)
     for name in ("onnx", "calibration", "graph"):
         perform(plan.steps[0][name], lambda _: None)
     return [(backend, region) for backend, region in regions_of(plan.jobs[0]).regions if isinstance(region, Region)]

@@ -16,6 +16,8 @@ from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants
+from toolchain.schedule.fusion.tile_group import Pass
+from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, state_problem
@@ -32,6 +34,8 @@ from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program, time_state
 
 Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...]]
+GroupKey = tuple[tuple[Key, ...], tuple[Pass, ...], int]
+"""By member, the tensors that pass, the streams that share the tiles."""
 
 TRIED = 24
 """Tilings of an operation that are looked at where a machine's pipelines have rules."""
@@ -173,12 +177,13 @@ def _places(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> Iterator[
 
 @dataclass
 class TileChoice:
-    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. waits: those
-    that `Handover` found."""
+    """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. groups: tiles of groups by
+    the facts that decide them, None where nothing fits. waits: those that `Handover` found."""
 
     contexts: int
     timed: int
     found: dict[tuple[Key, int], Tiling] = field(default_factory=dict[tuple[Key, int], Tiling])
+    groups: dict[GroupKey, Tiled | None] = field(default_factory=dict[GroupKey, "Tiled | None"])
     waits: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
 
     def best(self, problem: Problem, streams: int = 1) -> Tiling:

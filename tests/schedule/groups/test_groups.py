@@ -104,4 +104,4 @@ def test_groups_over_tiles_end_with_an_operation_that_takes_tiles(name: str) -> 
         assert all(one.maker < one.reader for one in group.passes)
         assert group.hidden == {f"t{group.operations[one.maker]}" for one in group.passes} - set(region.outputs)
         assert tiled.cycles > 0
-    assert len(search.found) <= len(found)
+    assert len(search.choice.groups) <= len(found)

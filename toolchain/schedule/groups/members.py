@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.footprint.loop_nest import pipelined_steps
-from toolchain.schedule.compile_operation import Key as ProblemKey
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.fusion.tile_group import Pass, TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
@@ -28,7 +27,6 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import align, constant
 from toolchain.spec.model import Machine
 
-Key = tuple[tuple[ProblemKey, ...], tuple[Pass, ...], int]
 LONGEST = 8
 """Operations of a group."""
 
@@ -37,15 +35,13 @@ Planned = tuple[list[Problem], list[Tiling]]
 
 @dataclass(frozen=True)
 class TileGroups:
-    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. counts: by operation, how many streams share its tiles. found:
-    tiles of groups by the facts that decide them."""
+    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. counts: by operation, how many streams share its tiles."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
     plan: Plan
     choice: TileChoice
     counts: Sequence[int]
-    found: dict[Key, Tiled | None] = field(default_factory=dict[Key, "Tiled | None"])
 
     def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
         """Every group whose tiles fit, of operations that as many streams share. None where pipelines have rules: no order of several operations'
@@ -65,9 +61,9 @@ class TileGroups:
     def _tiles(self, group: TileGroup, streams: int) -> Tiled | None:
         """Groups of the same operations, each storing its result or not, share one search."""
         key = tuple(self.choice.key(problem) for problem in group.problems), tuple(group.passes), streams
-        if key not in self.found:
-            self.found[key] = search_tiles(group, self.choice.contexts, streams)
-        return self.found[key]
+        if key not in self.choice.groups:
+            self.choice.groups[key] = search_tiles(group, self.choice.contexts, streams)
+        return self.choice.groups[key]
 
     def _problems(self, operations: range) -> list[Problem] | None:
         """Each for a kernel that takes the others' results, in the room that tensors on chip leave to all of them; None where there is none, or where

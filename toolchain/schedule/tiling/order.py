@@ -180,10 +180,15 @@ class _Order:
         order, so loads of the next tiles would wait behind a store that waits for a late member."""
         late = self._late()
         for number, before in zip([*numbers, None], [None, *numbers], strict=True):
-            for turn, members in ((number, range(late)), (before, range(late, len(self.members)))):
-                for member in members if turn is not None else ():
-                    for step, tile in _tile_work(*self.members[member], turns[turn][member]):
-                        self.add(Turn(member, turn, {}), step, tile)
+            if number is not None:
+                self._work(number, turns[number], range(late))
+            if before is not None:
+                self._work(before, turns[before], range(late, len(self.members)))
+
+    def _work(self, number: int, tiles: Sequence[Tile], members: range) -> None:
+        for member in members:
+            for step, tile in _tile_work(*self.members[member], tiles[member]):
+                self.add(Turn(member, number, {}), step, tile)
 
     def _late(self) -> int:
         """The first member from which on all leave alone the units of those before, and take no tile of theirs that has one slot only; else the
@@ -191,8 +196,8 @@ class _Order:
         works = [working_units(problem.steps) for problem, _ in self.members]
         handed = [(maker, reader) for (reader, _), (maker, place) in self.roots.items() if len(self.slots[maker][place].slots) < 2]
         for late in range(1, len(works)):
-            apart = not set().union(*works[:late]) & set().union(*works[late:])
-            if apart and not any(maker < late <= reader for maker, reader in handed):
+            before, after = (set[str]().union(*part) for part in (works[:late], works[late:]))
+            if before.isdisjoint(after) and not any(maker < late <= reader for maker, reader in handed):
                 return late
         return len(works)
 
