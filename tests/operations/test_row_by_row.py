@@ -11,7 +11,7 @@ from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import complete
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.operations.reference import accumulate
-from toolchain.operations.row_by_row import ROWS, as_rows, row_by_row
+from toolchain.operations.row_by_row import IMAGES, ROWS, Axes, as_rows, image_by_image, of_images, row_by_row
 from toolchain.operations.whole import evaluate_stages
 from toolchain.spec.arrays import Array
 from toolchain.verify.operation_check import Case, draw_case
@@ -33,25 +33,31 @@ def result(kind: OperationKind, numbers: dict[str, int], operands: dict[str, Arr
     return accumulate(kind, numbers, {name: array.astype(np.int64) for name, array in operands.items()})
 
 
-def behind(kind: OperationKind, operand: Operand, parts: list[Array]) -> Array:
-    """Rows of computed tensors behind each other; known tensors are the same for all."""
-    return np.concatenate(parts, PICTURE_AXES[len(operand.axes)].index(ROWS)) if operand.name in (*kind.data, "y") else parts[0]
+def joined(kind: OperationKind, operand: Operand, parts: list[Array], axes: Axes) -> Array:
+    """Rows, or images, of computed tensors behind each other; known tensors are the same for all."""
+    return np.concatenate(parts, PICTURE_AXES[len(operand.axes)].index(axes[-1])) if operand.name in (*kind.data, "y") else parts[0]
 
 
+@pytest.mark.parametrize("axes", [ROWS, IMAGES])
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - TABLES))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(2, 3))
-def test_images_behind_each_other_give_what_each_gives_alone(name: str, seed: int, images: int) -> None:
+def test_images_behind_each_other_give_what_each_gives_alone(name: str, axes: Axes, seed: int, images: int) -> None:
     rng, kind = np.random.default_rng(seed), KINDS[name]
     case = draw_case(kind, rng)
     operation = operation_of(case)
-    if not row_by_row(operation):
+    if not (row_by_row if axes == ROWS else image_by_image)(operation):
         return
-    numbers, tall = dict(operation.numbers), as_rows(operation, images)
+    numbers, tall = dict(operation.numbers), (as_rows if axes == ROWS else of_images)(operation, images)
     assert complete(kind, tall) == tall
     given = [{n: rng.integers(-9, 10, a.shape) if n in kind.data else a for n, a in case.operands.items()} for _ in range(images)]
-    together = {each.name: behind(kind, each, [own[each.name] for own in given]) for each in kind.operands}
-    assert np.array_equal(result(kind, tall, together), behind(kind, kind.result, [result(kind, numbers, own) for own in given]))
+    together = {each.name: joined(kind, each, [own[each.name] for own in given], axes) for each in kind.operands}
+    assert np.array_equal(result(kind, tall, together), joined(kind, kind.result, [result(kind, numbers, own) for own in given], axes))
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_operations_keep_images_apart_but_for_those_that_move_along_any_axis(name: str) -> None:
+    assert (name not in ("pad", "slice", "transpose")) == image_by_image(operation_of(draw_case(KINDS[name], np.random.default_rng(1))))
 
 
 @pytest.mark.parametrize("name", sorted((ALWAYS | TABLES) & KINDS.keys()))

@@ -1,10 +1,10 @@
-"""Operations that compute each row of their result of the same row of the operands: rows of several images may stand behind each other in one tensor.
+"""Operations that compute each row of their result of the same row of the operands, or each image of the same image alone: rows of several images may
+stand behind each other in one tensor, or images beside each other.
 
-Layers of dense networks and of a sequence's words are so, and convolutions of one pixel; windows over rows and attention are not.
+Layers of dense networks and of a sequence's words compute row by row, and convolutions of one pixel; windows over rows and attention do not.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from toolchain.operations.kind import Operand, OperationKind, Stage
 from toolchain.operations.numbers import complete
@@ -13,64 +13,81 @@ from toolchain.operations.reads import read_all
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Const, Expr, Index, Name, rewrite, walk
 
-IMAGES, ROWS = 0, 2
-"""Axes of a picture [batch, channels, height, width]."""
+Axes = tuple[int, ...]
+"""Axes of a picture [batch, channels, height, width], or the places of the same ones among a tensor's own."""
+IMAGES: Axes = (0,)
+ROWS: Axes = (0, 2)
+"""Of images, along the last of which there may be more."""
 SEEN = (2, 3)
-"""Images whose rows are looked at: of one row alone any stride would do."""
-
-
-class Places(NamedTuple):
-    """Where a tensor's axes of images and of rows stand among its own."""
-
-    images: int
-    rows: int
+"""Images that are looked at: of one row alone any stride would do."""
 
 
 def row_by_row(operation: Operation) -> bool:
     """Whether each row of the result depends on the same row of the operands alone, in the same way as any other row does."""
-    kind, numbers = operation.kind, operation.numbers
-    steps, places = _steps(kind), _places_of(kind)
-    if not steps or places is None or _rows_elsewhere(kind):
-        return False
-    alike = {tuple(numbers[_operand(kind, name).extents[axis]] for axis in place) for name, place in places.items()}
-    return len(alike) == 1 and all(_holds_for(operation, steps, places, images) for images in SEEN)
+    return _apart(operation, ROWS)
+
+
+def image_by_image(operation: Operation) -> bool:
+    """Whether each image of the result depends on the same image of the operands alone, in the same way as any other image does."""
+    return _apart(operation, IMAGES)
 
 
 def as_rows(operation: Operation, images: int) -> dict[str, int]:
     """The numbers of an operation `row_by_row` of so many times the rows."""
-    rows = _row_extents(operation.kind)
-    return {name: value * images if name in rows else value for name, value in operation.numbers.items()}
+    return _with_more(operation, images, ROWS)
+
+
+def of_images(operation: Operation, images: int) -> dict[str, int]:
+    """The numbers of an operation `image_by_image` of so many times the images."""
+    return _with_more(operation, images, IMAGES)
+
+
+def _apart(operation: Operation, axes: Axes) -> bool:
+    kind, numbers = operation.kind, operation.numbers
+    steps, places = _steps(kind), _places_of(kind, axes)
+    if not steps or places is None or _elsewhere(kind, axes):
+        return False
+    alike = {tuple(numbers[_operand(kind, name).extents[axis]] for axis in place) for name, place in places.items()}
+    return len(alike) == 1 and all(_holds_for(operation, steps, places, images, axes) for images in SEEN)
+
+
+def _with_more(operation: Operation, images: int, axes: Axes) -> dict[str, int]:
+    more = _extents(operation.kind, axes)
+    return {name: value * images if name in more else value for name, value in operation.numbers.items()}
 
 
 def _operand(kind: OperationKind, name: str) -> Operand:
     return kind.result if name == kind.result.name else kind.operand[name]
 
 
-def _places(operand: Operand) -> Places | None:
-    """None for a tensor without rows, one of many, and one whose values are known."""
-    axes = PICTURE_AXES.get(len(operand.axes), ())
-    return Places(axes.index(IMAGES), axes.index(ROWS)) if ROWS in axes and operand.role in ("data", "result") and not operand.many else None
+def _places(operand: Operand, axes: Axes) -> Axes | None:
+    """None for a tensor without such an axis, one of many, and one whose values are known."""
+    own = PICTURE_AXES.get(len(operand.axes), ())
+    if operand.role not in ("data", "result") or operand.many or not all(axis in own for axis in axes):
+        return None
+    return tuple(own.index(axis) for axis in axes)
 
 
-def _places_of(kind: OperationKind) -> dict[str, Places] | None:
-    """By computed tensor; None where one has no rows."""
-    found = {operand.name: _places(operand) for operand in (*(kind.operand[name] for name in kind.data), kind.result)}
+def _places_of(kind: OperationKind, axes: Axes) -> dict[str, Axes] | None:
+    """By computed tensor; None where one lacks such an axis."""
+    found = {operand.name: _places(operand, axes) for operand in (*(kind.operand[name] for name in kind.data), kind.result)}
     return None if None in found.values() else {name: place for name, place in found.items() if place is not None}
 
 
-def _row_extents(kind: OperationKind) -> set[str]:
-    return {operand.extents[place.rows] for operand in (*kind.operands, kind.result) if (place := _places(operand))}
+def _extents(kind: OperationKind, axes: Axes) -> set[str]:
+    """The names of the extents of the last of these axes."""
+    return {operand.extents[place[-1]] for operand in (*kind.operands, kind.result) if (place := _places(operand, axes))}
 
 
-def _rows_elsewhere(kind: OperationKind) -> bool:
-    """Whether the extent of rows is that of another axis, too."""
+def _elsewhere(kind: OperationKind, axes: Axes) -> bool:
+    """Whether the extent of the last of these axes is that of another one, too."""
     others = [
         extent
         for operand in (*kind.operands, kind.result)
         for axis, extent in enumerate(operand.extents)
-        if not ((place := _places(operand)) and axis == place.rows)
+        if not ((place := _places(operand, axes)) and axis == place[-1])
     ]
-    return bool(_row_extents(kind) & {*others, *kind.meaning.over.values(), *kind.fixed})
+    return bool(_extents(kind, axes) & {*others, *kind.meaning.over.values(), *kind.fixed})
 
 
 def _steps(kind: OperationKind) -> tuple[Stage, ...]:
@@ -80,20 +97,20 @@ def _steps(kind: OperationKind) -> tuple[Stage, ...]:
     return *plain, *meaning.stages, *kind.halves, *own
 
 
-def _holds_for(operation: Operation, steps: Sequence[Stage], tensors: Mapping[str, Places], images: int) -> bool:
-    """Whether the operation of so many times the rows has as many more rows of its result, each made of its own."""
-    kind, numbers = operation.kind, as_rows(operation, images)
+def _holds_for(operation: Operation, steps: Sequence[Stage], tensors: Mapping[str, Axes], images: int, axes: Axes) -> bool:
+    """Whether the operation of so many times the rows, or images, has as many more of them in its result, each made of its own."""
+    kind, numbers = operation.kind, _with_more(operation, images, axes)
     try:
         whole = complete(kind, numbers, operation.name)
     except UserError:
         return False
     own = [list(kind.result.axes)[axis] for axis in tensors[kind.result.name]]
-    made = {step.name: Places(step.axes.index(own[0]), step.axes.index(own[1])) for step in steps if {*own} <= {*step.axes}}
+    made = {step.name: tuple(step.axes.index(name) for name in own) for step in steps if {*own} <= {*step.axes}}
     return whole == {**whole, **numbers} and all(_keeps(kind, numbers, step, {**made, **tensors}, own) for step in steps)
 
 
-def _keeps(kind: OperationKind, numbers: Mapping[str, int], step: Stage, places: Mapping[str, Places], own: Sequence[str]) -> bool:
-    """Whether a step reads at its own image and row, and needs them for nothing else. own: the indices of both."""
+def _keeps(kind: OperationKind, numbers: Mapping[str, int], step: Stage, places: Mapping[str, Axes], own: Sequence[str]) -> bool:
+    """Whether a step reads at its own indices, and needs them for nothing else. own: the indices."""
     moved = list[Index]()
 
     def without(part: Expr) -> Expr | None:

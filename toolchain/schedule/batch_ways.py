@@ -51,8 +51,22 @@ def stacked_cycles(
     return found
 
 
+def several_cycles(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float]
+) -> dict[Copies, list[float]]:
+    """By copies with several images, along the axis of images of each tensor: the cycles by operation, where one takes fewer so. Of these the most
+    images count. alone: the least cycles where each copy has one image."""
+    if all(map(stackable, region.operations)):
+        return {}  # the images are rows
+    most = _most_images(machine, region) // copies.times
+    ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch) if images <= most)
+    tried = ((way, _part_cycles(machine, kernels, region, way, batch)) for way in ways)
+    better = ((way, cycles) for way, cycles in tried if any(own < least for own, least in zip(cycles, alone, strict=True)))
+    return dict(itertools.islice(better, 1))
+
+
 def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:
-    """How many images as rows each copy may have, more than one: so many that one run is enough for the batch, 2, 4, 8 ..."""
+    """How many images each copy may have, more than one: so many that one run is enough for the batch, 2, 4, 8 ..."""
     runs = 1
     while (images := -(-batch // (copies.times * images_per_run(machine) * runs))) > 1:
         yield images

@@ -24,6 +24,7 @@ from toolchain.schedule.batch_ways import (
     launch_cycles,
     promising,
     runs_of_batch,
+    several_cycles,
     stacked_cycles,
 )
 from toolchain.schedule.compile_region import compile_region
@@ -102,8 +103,9 @@ class Division:
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
 
-    A way that has no room for an operation is no choice. Where operations compute row by row, copies may have several images as
-    rows. Estimates decide; the programs of the best cuts are timed where estimates cannot tell them apart.
+    A way that has no room for an operation is no choice. Copies may have several images: as rows where operations compute row by row, else as many as
+    one load of weights may serve, where a copy of each stream leaves images over. Estimates decide; the programs of the best cuts are timed where
+    estimates cannot tell them apart.
 
     Raises UserError E1003, E1004 or E1008 where there is no way, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)
@@ -111,8 +113,11 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     parts, found = promising(region, alone.values(), crossing), dict(alone)
     for copies, cycles in alone.items():
         found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
+    most, least = max(alone, key=lambda copies: copies.times), [min(each) for each in zip(*alone.values(), strict=True)]
+    for copies, cycles in several_cycles(machine, kernels, region, most, batch, least).items():
+        found[copies] = [min(both) for both in zip(cycles, found.get(copies, cycles), strict=True)]
     starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
-    tried = dict.fromkeys([least_path(found, starts, crossing), *_without_rows(alone, starts, crossing)])
+    tried = dict.fromkeys([least_path(found, starts, crossing), *_one_each(alone, starts, crossing)])
 
     def estimate(cut: Cut) -> float:
         return _cost_of(cut, starts, crossing, lambda part: part.cycles)
@@ -121,13 +126,13 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
         return _cost_of(cut, starts, crossing, lambda part: _program_cycles(machine, kernels, region, part, batch))
 
     best = min(tried, key=estimate)
-    apart = math.inf if _has_rows(best) else CLOSE * estimate(best)
+    apart = math.inf if _has_several(best) else CLOSE * estimate(best)
     close = [cut for cut in tried if estimate(cut) <= apart]
     best = min(close, key=exact) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
 
 
-def _without_rows(alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> Iterator[Cut]:
+def _one_each(alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copies, float], crossing: Mapping[int, float]) -> Iterator[Cut]:
     """The best cut in which copies have one image, and the best without the way that does most of its work. alone: cycles by way and operation."""
     best = least_path(alone, starts, crossing)
     yield best
@@ -136,7 +141,7 @@ def _without_rows(alone: Mapping[Copies, Sequence[float]], starts: Mapping[Copie
         yield least_path(others, starts, crossing)
 
 
-def _has_rows(cut: Cut) -> bool:
+def _has_several(cut: Cut) -> bool:
     return any(part.copies.images > 1 for part in cut)
 
 

@@ -1,4 +1,5 @@
-"""Images behind each other as rows: a stacked region computes what each image gives alone, on every machine, in copies too."""
+"""Several images in each tensor, as rows or along the axis of images: such a region computes what each image gives alone, on every machine, in copies
+too."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,7 +21,8 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Copies, Options
-from toolchain.schedule.regions.region import Region
+from toolchain.schedule.regions import stacking
+from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.regions.stacking import stackable, stacked
 from toolchain.schedule.regions.views import channel_block
 from toolchain.spec.arrays import Array
@@ -132,25 +134,52 @@ def test_a_map_whose_images_do_not_stand_as_its_buffer_does_is_refused() -> None
 @pytest.mark.parametrize("images", [0, 3, 1 << 17])
 def test_a_region_is_stacked_once(images: int) -> None:
     machine, region = small("stcp920"), stacked(rows_region(1, 2, 32), 2)
-    with pytest.raises(UserError, match=f"E1007 region 'random' with 2 images as rows cannot have {images}"):
+    with pytest.raises(UserError, match=f"E1007 region 'random' with 2 images in each tensor cannot have {images}"):
         stacked(region, images)
     if images == 3:
         schedule = compile_region(machine, load_kernels(machine), region, Options(images=2, effort=0)).schedule
         assert schedule.copies == Copies(images=2)
-        with pytest.raises(UserError, match="E1414 region 'random' with 2 images as rows cannot have 3; leave 'images' out"):
+        with pytest.raises(UserError, match="E1414 region 'random' with 2 images in each tensor cannot have 3; leave 'images' out"):
             compile_region(machine, load_kernels(machine), region, None, replace(schedule, copies=Copies(images=images)))
 
 
-def test_windows_over_rows_keep_images_apart() -> None:
-    machine = small("stcp920")
+@pytest.mark.parametrize(("target", "copies", "streams"), [("vta", 1, 1), ("dnnvm", 1, 1), ("stcp920", 2, 2), ("stcp920", 4, 1)])
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(2, 5), st.integers(2, 3))
+def test_windows_over_rows_have_images_beside_each_other(target: str, copies: int, streams: int, seed: int, steps: int, count: int) -> None:
+    machine = small(target)
+    kinds = {"conv2d", "depthwise", "add", "max_pool"}
+    region = Builder(np.random.default_rng(seed), kinds, bias=99, block=channel_block(machine)).region(steps)
+    if all(map(stackable, region.operations)):
+        return
+    options = Options(copies=copies, streams=streams, images=count, effort=0)
+    try:
+        compiled = compile_region(machine, load_kernels(machine), region, options)
+    except UserError as error:
+        assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
+        return
+    held, state = compiled.map, compiled.map.state(machine, compiled.constants)
+    assert {held.tensors[name].shape for name in compiled.region.inputs} == {region.tensors[name]._replace(batch=count) for name in region.inputs}
+    check_map("r", machine, held, compiled.constants)
+    given_to = [images(compiled.region, number) for number in range(copies)]
+    for number, own in enumerate(given_to):
+        held.room(number).write(machine, state, own)
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    for number, own in enumerate(given_to):
+        alone = [expected(region, {name: array[k : k + 1] for name, array in own.items()}, machine.quantisation or Numerics()) for k in range(count)]
+        for name in compiled.region.outputs:
+            assert np.array_equal(held.room(number).read(machine, state, name), np.concatenate([each[name] for each in alone]))
+
+
+def test_an_operation_that_mixes_images_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, shape = small("stcp920"), Shape(1, 32, 6, 6)
     weight, bias = np.ones((32, 32, 3, 3), np.int8), np.zeros(32, np.int32)
-    region = rows_region(1, 1, 32)
-    shape = Shape(1, 32, 6, 6)
-    mixing = replace(region.operations[0], operation=made.conv2d("mix", shape, weight, bias, (1, 1), (1, 1, 1, 1)), tensors={"x": "x", "y": "y"})
-    whole = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (mixing,), {})
-    schedule = compile_region(machine, load_kernels(machine), whole, Options(effort=0)).schedule
-    assert not stackable(mixing)
-    with pytest.raises(UserError, match="E1007 'mix' reads other rows than its own, so 3 images cannot stand behind each other as rows"):
-        compile_region(machine, load_kernels(machine), whole, Options(images=3))
-    with pytest.raises(UserError, match="E1414 'mix' reads other rows than its own, so 2 images cannot stand behind each other as rows"):
-        compile_region(machine, load_kernels(machine), whole, None, replace(schedule, copies=Copies(images=2)))
+    mixing = Bound(made.conv2d("mix", shape, weight, bias, (1, 1), (1, 1, 1, 1)), {"x": "x", "y": "y"})
+    region = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (mixing,), {})
+    schedule = compile_region(machine, load_kernels(machine), region, Options(effort=0)).schedule
+    monkeypatch.setattr(stacking, "image_by_image", lambda operation: operation.name != "mix")
+    text = "'mix' makes an image of other images than its own, so a tensor cannot hold {} of them"
+    with pytest.raises(UserError, match="E1007 " + text.format(3)):
+        compile_region(machine, load_kernels(machine), region, Options(images=3))
+    with pytest.raises(UserError, match="E1414 " + text.format(2)):
+        compile_region(machine, load_kernels(machine), region, None, replace(schedule, copies=Copies(images=2)))

@@ -60,9 +60,9 @@ def ordered_region(region: Region, schedule: Schedule) -> tuple[Region, tuple[in
 
 
 def scheduled_region(region: Region, schedule: Schedule) -> Region:
-    """The region with the schedule's images as rows, and its fetches.
+    """The region with as many images in each tensor as the schedule has, and its fetches.
 
-    Raises UserError E1402 for a fetch of a tensor that is no input, or none that stands alone, E1414 where an operation mixes rows."""
+    Raises UserError E1402 for a fetch of a tensor that is no input, or none that stands alone, E1414 where an operation mixes images."""
     region = _stacked(region, schedule)
     able = fetchable(without_fetches(region))
     faults = [

@@ -41,7 +41,7 @@ class Region:
     slices: of tensors that a concat puts side by side, and of those that are read out of another; a parent may be a slice itself. A tensor that no
     operation makes and that is no input is a parent whose slices are made, or a slice whose parent is.
 
-    images: how many stand behind each other as rows of each tensor, whose shape is that of all of them.
+    images: how many each tensor holds, whose shape is that of all of them: behind each other as rows, or, not `as_rows`, along the axis of images.
     """
 
     name: str
@@ -51,11 +51,13 @@ class Region:
     operations: tuple[Bound, ...]
     slices: Mapping[str, Slice]
     images: int = 1
+    as_rows: bool = True
 
     def host_shape(self, name: str) -> Shape:
         """A tensor's shape as the host has it, image by image."""
         batch, channels, height, width = self.tensors[name]
-        return Shape(batch * self.images, channels, height // self.images, width)
+        behind = self.images if self.as_rows else 1
+        return Shape(batch * behind, channels, height // behind, width)
 
     @cached_property
     def parts(self) -> Mapping[str, Sequence[str]]:

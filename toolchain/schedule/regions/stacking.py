@@ -1,12 +1,14 @@
-"""Images of a region behind each other as rows of one tensor, where each operation computes row by row: one load of weights serves all of them.
+"""Several images of a region in each tensor, so that one load of weights may serve all of them.
 
-Queries of a recommendation network and sequences of words are such images.
+Where each operation computes row by row they stand behind each other as rows, and tiles have rows of several: queries of a recommendation network and
+sequences of words are such images. Else they stand along the axis of images, and each tile is of one; a tile of weights stays for the next image.
 """
 
 from dataclasses import replace
 
 from toolchain.abi.dram_map import MAX_IMAGES, Shape
-from toolchain.operations.row_by_row import as_rows, row_by_row
+from toolchain.operations.operation import Operation
+from toolchain.operations.row_by_row import as_rows, image_by_image, of_images, row_by_row
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import fail
 
@@ -16,25 +18,24 @@ def stackable(bound: Bound) -> bool:
     return row_by_row(bound.operation)
 
 
-def unstackable(region: Region) -> str:
-    """The first operation of the region that mixes rows, by name; empty where there is none."""
-    return next((bound.operation.name for bound in region.operations if not stackable(bound)), "")
-
-
 def stacked(region: Region, images: int) -> Region:
-    """The region whose tensors hold so many images each; one that is stacked so stays as it is. images: at most MAX_IMAGES.
+    """The region whose tensors hold so many images each; one that has them stays as it is. images: at most MAX_IMAGES.
 
-    Raises UserError E1007 where an operation is not `stackable`, or the region has other images already."""
+    Raises UserError E1007 where the region has other images already, and where an operation mixes them."""
     if images == region.images:
         return region
     if region.images != 1 or not 1 <= images <= MAX_IMAGES:
-        raise fail("E1007", f"region '{region.name}' with {region.images} images as rows cannot have {images}")
-    if mixing := unstackable(region):
-        raise fail("E1007", f"'{mixing}' reads other rows than its own, so {images} images cannot stand behind each other as rows")
-    tensors = {name: _taller(shape, images) for name, shape in region.tensors.items()}
-    operations = tuple(replace(bound, operation=replace(bound.operation, numbers=as_rows(bound.operation, images))) for bound in region.operations)
-    return replace(region, tensors=tensors, operations=operations, images=images)
+        raise fail("E1007", f"region '{region.name}' with {region.images} images in each tensor cannot have {images}")
+    rows = all(map(stackable, region.operations))
+    if mixing := next((bound.operation.name for bound in region.operations if not rows and not image_by_image(bound.operation)), ""):
+        raise fail("E1007", f"'{mixing}' makes an image of other images than its own, so a tensor cannot hold {images} of them")
 
+    def shape(each: Shape) -> Shape:
+        return each._replace(height=images * each.height) if rows else each._replace(batch=images * each.batch)
 
-def _taller(shape: Shape, images: int) -> Shape:
-    return shape._replace(height=images * shape.height)
+    def operation(each: Operation) -> Operation:
+        return replace(each, numbers=(as_rows if rows else of_images)(each, images))
+
+    tensors = {name: shape(each) for name, each in region.tensors.items()}
+    operations = tuple(replace(bound, operation=operation(bound.operation)) for bound in region.operations)
+    return replace(region, tensors=tensors, operations=operations, images=images, as_rows=rows)
