@@ -10,6 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 from toolchain.timing.usage import Summary, summarise
 
@@ -110,6 +111,15 @@ def least_cycles(compiled: CompiledRegion) -> float:
     rooms = [compiled.map.segments[name] for name in ("inputs", "results")]
     border = sum(each.bytes - (images - 1) * each.pitch for each in rooms)  # of one image: a segment has the rooms of all
     moved = sum(map(len, compiled.constants.values())) + images * border
+    return max(products / (machine.timing.peak_macs or products or 1), moved / float(dram_rate(machine)))
+
+
+def least_of_batch(region: Region, parts: Sequence[CompiledRegion], batch: int) -> float:
+    """Products of all images on all cores at once, or every weight once and every input and result of the region through DRAM."""
+    machine, border = parts[0].program.machine, {*region.inputs, *region.outputs}
+    products = batch * sum(bound.operation.macs for bound in region.operations)
+    sizes = {name: held.bytes / part.region.images for part in parts for name, held in part.map.tensors.items() if name in border}
+    moved = sum(len(data) for part in parts for data in part.constants.values()) + batch * sum(sizes.values())
     return max(products / (machine.timing.peak_macs or products or 1), moved / float(dram_rate(machine)))
 
 

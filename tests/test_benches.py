@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 
 from bench.builds import left, markdown
+from bench.core_use import least_of_batch
 from bench.decompositions import decomposition_rows
 from bench.least import Least, Work, least, rates, work_of
 from tests.bench_script import run_script
+from tests.schedule.many_cores import chip
+from tests.schedule.regions.test_stacking import rows_region
 from toolchain.models.load import list_models, load_model, load_text
-from toolchain.schedule.options import Copies
+from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.subgraphs import Division, Subgraph, Uniform
 from toolchain.spec.load import load_machine
 
@@ -292,3 +297,12 @@ def test_ways_to_share_a_batch_stand_beside_the_cut() -> None:
         ("16 x 2 x 16", "16", "1/2", "16", "1,800", "2,120", "17,777,778", "0.00"),
         ("by operation", "1, 4", "8, 2", "1, 4", "1,000", "1,090", "32,000,000", "0.00"),
     ]
+
+
+@pytest.mark.parametrize("ways", [Copies(1, 1, 8), Copies(4, 1, 2), Copies(2, 2)])
+def test_the_least_time_of_a_batch_does_not_depend_on_how_its_images_share_runs_and_tensors(ways: Copies) -> None:
+    machine, region = chip(2, 2), rows_region(1, 3, 32)
+    kernels = load_kernels(machine)
+    plain = compile_region(machine, kernels, region, Options(effort=0))
+    found = compile_region(machine, kernels, region, Options(effort=0).taking(ways))
+    assert least_of_batch(region, [found], 64) == least_of_batch(region, [plain], 64)
