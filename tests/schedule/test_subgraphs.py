@@ -31,6 +31,7 @@ from toolchain.schedule.batch_ways import copies_for, cuts, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.stacking import stackable
 from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
 from toolchain.spec.model import Machine
 
@@ -133,6 +134,20 @@ def test_a_sub_graph_with_images_as_rows_computes_the_same(count: int) -> None:
     assert np.array_equal(found, expected(samples))
     assert [each.images for each in executor.manifest.regions] == [4, 6, 4]
     assert executor.run({"x": samples}).runs == (3 if count == 1 else 8)  # six images, in two, one and two runs; then one in three
+
+
+@pytest.mark.parametrize("count", [1, 7])
+def test_sub_graphs_with_images_beside_each_other_compute_the_same(count: int) -> None:
+    """Convolutions over rows have three images in each tensor of two copies, those behind them two in each of two."""
+    region = region_of(copy_of_model())
+    cut = sorted(cuts(region))[1]
+    names = [bound.tensors["y"] for bound in region.operations]
+    assert not all(map(stackable, region.operations[: cut + 1]))
+    parts = {region.name: (Part("first", 2, 2, tuple(names[: cut + 1]), 3), Part("second", 2, 1, tuple(names[cut + 1 :]), 2))}
+    samples = pictures(count)[:, 0]
+    found, executor = outputs(parts, samples)
+    assert np.array_equal(found, expected(samples))
+    assert [each.images for each in executor.manifest.regions] == [6, 4]
 
 
 @settings(max_examples=8, deadline=None)
