@@ -136,9 +136,9 @@ def _constant_rows(graph: ir.Graph, found: Mask, shape: tuple[int, ...]) -> ir.V
 
 
 def _chosen(graph: ir.Graph, found: Mask, counts: ir.Value, name: str) -> ir.Node:
-    """The mask by a condition of its rows; of three axes it is for machines that compute in halves."""
+    """The mask by a condition of its rows. Where each query has one, it is for machines that compute in halves, and some query may see no key."""
     shape, floats = known_shape(counts) or (), found.node.outputs[0].type
-    drops = found.drops if len(shape) == ROWS[0] else max(found.drops, LEAST)
+    drops = found.drops if found.queries == 1 else max(found.drops, LEAST)
     numbers = [add_constant(graph, f"{name}.{end}", np.array(number, np.float32)) for end, number in (("plain", found.plain), ("drops", drops))]
     return typed_node(graph, "Where", [counts, *numbers], shape, floats, name)
 
