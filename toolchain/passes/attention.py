@@ -16,7 +16,7 @@ from toolchain.graph.integers.calls import fused_call
 from toolchain.graph.rewrite import add_constant, constant, integer, ints, is_operator, known_shape, reshape_node, single_use, substitute, typed_node
 from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
-from toolchain.passes.attention_mask import Mask, find_mask, lay_out_mask
+from toolchain.passes.attention_mask import LEAST, Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 
 BY_HEADS, KEYS_LAST = (0, 2, 1, 3), (0, 2, 3, 1)
@@ -81,9 +81,10 @@ class Attention:
         return (known_shape(self.shares) or (0,))[-1] // self.heads - self.keys_of_head if self.laid_out else 0
 
     def fits(self, family: Family) -> bool:
-        """Whether its mask and the zeros behind its shares are those of a family, or can become them."""
+        """Whether its mask and the zeros behind its shares are those of a family, or can become them. A mask with a row for each query is added in
+        halves, which hold no less than LEAST: an infinity would make NaN of a query that sees no key."""
         mask = self.mask
-        masked = mask is None or family.spaced or (mask.queries == 1 and not mask.known)
+        masked = mask is None or (mask.drops >= LEAST or mask.queries == 1 if family.spaced else mask.queries == 1 and not mask.known)
         laid = mask is None or mask.row is None or len(known_shape(mask.row) or ()) == family.mask
         return masked and (not self.laid_out or (laid and (family.spaced or not self.spare)))
 

@@ -11,7 +11,7 @@ from toolchain.spec.arrays import Array
 DROPS = -1e4
 """A score with this or less beside it has no share that float32 could hold."""
 LEAST = -65504.0
-"""The least of float16. A mask in halves has no infinity, which would make NaN of a query that sees no key: its shares are those of its scores."""
+"""The least of float16."""
 ROWS = (2, 3)
 """Axes of a mask that is laid out: [batch, keys], or [batch, queries, keys]."""
 
@@ -136,10 +136,9 @@ def _constant_rows(graph: ir.Graph, found: Mask, shape: tuple[int, ...]) -> ir.V
 
 
 def _chosen(graph: ir.Graph, found: Mask, counts: ir.Value, name: str) -> ir.Node:
-    """The mask by a condition of its rows. Where each query has one, it is for machines that compute in halves, and some query may see no key."""
+    """The mask by a condition of its rows."""
     shape, floats = known_shape(counts) or (), found.node.outputs[0].type
-    drops = found.drops if found.queries == 1 else max(found.drops, LEAST)
-    numbers = [add_constant(graph, f"{name}.{end}", np.array(number, np.float32)) for end, number in (("plain", found.plain), ("drops", drops))]
+    numbers = [add_constant(graph, f"{name}.{end}", np.array(number, np.float32)) for end, number in (("plain", found.plain), ("drops", found.drops))]
     return typed_node(graph, "Where", [counts, *numbers], shape, floats, name)
 
 
