@@ -111,7 +111,7 @@ def least_cycles(compiled: CompiledRegion) -> float:
     rooms = [compiled.map.segments[name] for name in ("inputs", "results")]
     border = sum(each.bytes - (images - 1) * each.pitch for each in rooms)  # of one image: a segment has the rooms of all
     moved = sum(map(len, compiled.constants.values())) + images * border
-    return max(products / (machine.timing.peak_macs or products or 1), moved / float(dram_rate(machine)))
+    return _least(machine, products, moved)
 
 
 def least_of_batch(region: Region, parts: Sequence[CompiledRegion], batch: int) -> float:
@@ -120,6 +120,11 @@ def least_of_batch(region: Region, parts: Sequence[CompiledRegion], batch: int) 
     products = batch * sum(bound.operation.macs for bound in region.operations)
     sizes = {name: held.bytes / part.region.images for part in parts for name, held in part.map.tensors.items() if name in border}
     moved = sum(len(data) for part in parts for data in part.constants.values()) + batch * sum(sizes.values())
+    return _least(machine, products, moved)
+
+
+def _least(machine: Machine, products: int, moved: float) -> float:
+    """Cycles of so many products, or of so many bytes through DRAM, whichever takes longer."""
     return max(products / (machine.timing.peak_macs or products or 1), moved / float(dram_rate(machine)))
 
 

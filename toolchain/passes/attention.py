@@ -81,16 +81,22 @@ class Attention:
         return (known_shape(self.shares) or (0,))[-1] // self.heads - self.keys_of_head if self.laid_out else 0
 
     def fits(self, family: Family) -> bool:
-        """Whether its mask and the zeros behind its shares are those of a family, or can become them. A mask with a row for each query is added in
-        halves, which hold no less than LEAST: an infinity would make NaN of a query that sees no key."""
-        mask = self.mask
-        masked = mask is None or (mask.drops >= LEAST or mask.queries == 1 if family.spaced else mask.queries == 1 and not mask.known)
-        laid = mask is None or mask.row is None or len(known_shape(mask.row) or ()) == family.mask
-        return masked and (not self.laid_out or (laid and (family.spaced or not self.spare)))
+        """Whether its mask and the zeros behind its shares are those of a family, or can become them."""
+        if self.mask is not None and not _takes(family, self.mask):
+            return False
+        laid = self.mask is None or self.mask.row is None or len(known_shape(self.mask.row) or ()) == family.mask
+        return not self.laid_out or (laid and (family.spaced or not self.spare))
 
     @property
     def taken(self) -> tuple[ir.Node, ...]:
         return (*self.of_values, *self.of_shares)
+
+
+def _takes(family: Family, mask: Mask) -> bool:
+    """Whether a mask can be laid out for a family. A row for each query is added in halves, which hold no less than LEAST: an infinity would make NaN
+    of a query that sees no key."""
+    one = mask.queries == 1
+    return one or mask.drops >= LEAST if family.spaced else one and not mask.known
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,12 @@ ROWS = (2, 3)
 class Mask:
     """source: whether a key counts, bool [batch, 1, queries, keys] and of the row's axes once that is laid out, or the constant that is added.
     extents: batch, queries and keys; batch is 0 where any will do, and queries 1 where one row is for all. plain, drops: 0 and one far below. row: 0
-    or far below, of as many axes as in ROWS, where a pass has laid it out so. node: that adds the mask to scores. taken: the nodes between the row
-    and the scores.
+    or far below, of as many axes as in ROWS, where a pass has laid it out so. node: that adds the mask, its operand `added`, to scores. taken: the
+    nodes between the row and the scores.
     """
 
     node: ir.Node
+    added: ir.Value
     source: ir.Value
     extents: tuple[int, int, int]
     plain: float
@@ -56,9 +57,11 @@ def find_mask(value: ir.Value | None) -> tuple[Mask, ir.Value] | None:
 
 def _mask(node: ir.Node, value: ir.Value | None) -> Mask | None:
     """value: an operand of the sum `node`."""
-    if value is not None and (array := constant(value)) is not None:
+    if value is None:
+        return None
+    if (array := constant(value)) is not None:
         return _constant_mask(node, value, array)
-    maker = value.producer() if value is not None else None
+    maker = value.producer()
     spread = maker if maker is not None and is_operator(maker, "Unsqueeze") and len(known_shape(maker.inputs[0]) or ()) in ROWS else None
     row = spread.inputs[0] if spread is not None else None
     chosen = row.producer() if row is not None else maker
@@ -71,15 +74,16 @@ def _mask(node: ir.Node, value: ir.Value | None) -> Mask | None:
     if plain != 0 or drops > DROPS:
         return None
     batch, *between, keys = known_shape(counts) or (0, 0)
-    return Mask(node, counts, (batch, (between or [1])[-1], keys), plain, drops, row, (node,) if spread is None else (node, spread))
+    taken = (node,) if spread is None else (node, spread)
+    return Mask(node, value, counts, (batch, (between or [1])[-1], keys), plain, drops, row, taken)
 
 
 def _constant_mask(node: ir.Node, value: ir.Value, array: Array) -> Mask | None:
-    """Of a constant that is 0 or far below everywhere, and the same for all heads."""
+    """The mask that a constant is: 0 or far below everywhere, and the same for all heads."""
     *others, queries, keys = (1, 1, *array.shape)
     if any(size != 1 for size in others) or not ((array == 0) | (array <= DROPS)).all():
         return None
-    return Mask(node, value, (0, queries, keys), 0.0, float(array.min(initial=DROPS)), None, (node,))
+    return Mask(node, value, value, (0, queries, keys), 0.0, float(array.min(initial=DROPS)), None, (node,))
 
 
 def _counts(value: ir.Value | None) -> ir.Value | None:
@@ -103,8 +107,7 @@ def lay_out_mask(graph: ir.Graph, found: Mask, axes: int, batch: int) -> None:
     scores, floats = f"{found.node.outputs[0].name}.mask", found.node.outputs[0].type
     spread = typed_node(graph, "Unsqueeze", [row, _left_out(graph, scores, axes)], (batch, 1, queries, keys), floats, scores)
     graph.insert_before(found.node, spread)
-    number = next(place for place, value in enumerate(found.node.inputs) if _mask(found.node, value) is not None)
-    found.node.replace_input_with(number, spread.outputs[0])
+    found.node.replace_input_with(found.node.inputs.index(found.added), spread.outputs[0])
 
 
 def _computed_rows(graph: ir.Graph, found: Mask, shape: tuple[int, ...]) -> ir.Value:

@@ -42,9 +42,7 @@ def stacked_cycles(
     found: dict[Copies, list[float]] = {}
     for part in parts:
         own, least = part_of_region(region, part), sum(alone[part.start : part.stop])
-        most = _most_images(machine, own) // copies.times
-        ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch) if images <= most)
-        tried = ((way, _part_cycles(machine, kernels, own, way, batch)) for way in ways)
+        tried = _with_several(machine, kernels, own, copies, batch)
         if better := next(((way, cycles) for way, cycles in tried if sum(cycles) < least), None):
             way, cycles = better
             found.setdefault(way, [math.inf] * len(alone))[part.start : part.stop] = cycles
@@ -58,11 +56,20 @@ def several_cycles(
     images count. alone: the least cycles where each copy has one image."""
     if all(map(stackable, region.operations)):
         return {}  # the images are rows
-    most = _most_images(machine, region) // copies.times
-    ways = (copies._replace(images=images) for images in images_of_copies(machine, copies, batch) if images <= most)
-    tried = ((way, _part_cycles(machine, kernels, region, way, batch)) for way in ways)
+    tried = _with_several(machine, kernels, region, copies, batch)
     better = ((way, cycles) for way, cycles in tried if any(own < least for own, least in zip(cycles, alone, strict=True)))
     return dict(itertools.islice(better, 1))
+
+
+def _with_several(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int
+) -> Iterator[tuple[Copies, list[float]]]:
+    """The copies with as many images as DRAM has room for, most first, and their cycles by operation."""
+    most = _most_images(machine, region) // copies.times
+    for images in images_of_copies(machine, copies, batch):
+        if images <= most:
+            way = copies._replace(images=images)
+            yield way, _part_cycles(machine, kernels, region, way, batch)
 
 
 def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:

@@ -18,6 +18,7 @@ from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.device import check_map
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Copies, Options
@@ -77,6 +78,28 @@ def test_a_stacked_region_computes_each_image(seed: int, steps: int, count: int)
         assert np.array_equal(one_by_one(array, count), np.concatenate([own[name] for own in alone]))
 
 
+Images = dict[str, Array]
+
+
+def ran(machine: Machine, region: Region, options: Options) -> tuple[CompiledRegion, list[Images], list[Images]] | None:
+    """The program of several copies, run: inputs of each copy as they stand in its tensors, and results as the host reads them, image by image. None
+    where a kernel refuses the region."""
+    try:
+        compiled = compile_region(machine, load_kernels(machine), region, options)
+    except UserError as error:
+        assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
+        return None
+    held, state = compiled.map, compiled.map.state(machine, compiled.constants)
+    check_map("r", machine, held, compiled.constants)
+    given_to = [images(compiled.region, number) for number in range(options.copies)]
+    behind = options.images if compiled.region.as_rows else 1
+    for number, own in enumerate(given_to):
+        held.room(number).write(machine, state, {name: one_by_one(array, behind) for name, array in own.items()})
+    engine_named("fast")(compiled.program, state, compiled.checked.order)
+    read = [{name: held.room(number).read(machine, state, name) for name in compiled.region.outputs} for number in range(options.copies)]
+    return compiled, given_to, read
+
+
 @pytest.mark.parametrize(("target", "copies", "streams"), [("vta", 1, 1), ("dpuv3", 1, 1), ("dnnvm", 1, 1), ("stcp920", 2, 2), ("stcp920", 4, 1)])
 @settings(max_examples=2, deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 3), st.integers(2, 3))
@@ -84,22 +107,13 @@ def test_programs_of_stacked_regions_are_exact(target: str, copies: int, streams
     """The host writes and reads images one by one; their shapes stand in the map, whose buffers have all of them as rows."""
     machine = small(target)
     region = rows_region(seed, steps, channel_block(machine))
-    options = Options(copies=copies, streams=streams, images=count, effort=0)
-    try:
-        compiled = compile_region(machine, load_kernels(machine), region, options)
-    except UserError as error:
-        assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
-        return
-    held, state = compiled.map, compiled.map.state(machine, compiled.constants)
-    check_map("r", machine, held, compiled.constants)
-    given_to = [images(compiled.region, number) for number in range(copies)]
-    for number, own in enumerate(given_to):
-        held.room(number).write(machine, state, {name: one_by_one(array, count) for name, array in own.items()})
-    engine_named("fast")(compiled.program, state, compiled.checked.order)
-    for number, own in enumerate(given_to):
-        wanted = expected(compiled.region, own, machine.quantisation or Numerics())
-        for name in compiled.region.outputs:
-            assert np.array_equal(held.room(number).read(machine, state, name), one_by_one(wanted[name], count))
+    if found := ran(machine, region, Options(copies=copies, streams=streams, images=count, effort=0)):
+        compiled, given_to, read = found
+        assert compiled.region.as_rows
+        for own, results in zip(given_to, read, strict=True):
+            wanted = expected(compiled.region, own, machine.quantisation or Numerics())
+            for name, array in results.items():
+                assert np.array_equal(array, one_by_one(wanted[name], count))
 
 
 def test_the_schedule_says_it_and_is_read_back() -> None:
@@ -152,23 +166,16 @@ def test_windows_over_rows_have_images_beside_each_other(target: str, copies: in
     region = Builder(np.random.default_rng(seed), kinds, bias=99, block=channel_block(machine)).region(steps)
     if all(map(stackable, region.operations)):
         return
-    options = Options(copies=copies, streams=streams, images=count, effort=0)
-    try:
-        compiled = compile_region(machine, load_kernels(machine), region, options)
-    except UserError as error:
-        assert error.diagnostics[0].code in ("E1003", "E1004", "E1008"), error  # noqa: PT017 what a kernel refuses is its own matter
-        return
-    held, state = compiled.map, compiled.map.state(machine, compiled.constants)
-    assert {held.tensors[name].shape for name in compiled.region.inputs} == {region.tensors[name]._replace(batch=count) for name in region.inputs}
-    check_map("r", machine, held, compiled.constants)
-    given_to = [images(compiled.region, number) for number in range(copies)]
-    for number, own in enumerate(given_to):
-        held.room(number).write(machine, state, own)
-    engine_named("fast")(compiled.program, state, compiled.checked.order)
-    for number, own in enumerate(given_to):
-        alone = [expected(region, {name: array[k : k + 1] for name, array in own.items()}, machine.quantisation or Numerics()) for k in range(count)]
-        for name in compiled.region.outputs:
-            assert np.array_equal(held.room(number).read(machine, state, name), np.concatenate([each[name] for each in alone]))
+    if found := ran(machine, region, Options(copies=copies, streams=streams, images=count, effort=0)):
+        compiled, given_to, read = found
+        shapes = {compiled.map.tensors[name].shape for name in compiled.region.inputs}
+        assert shapes == {region.tensors[name]._replace(batch=count) for name in region.inputs}
+        for own, results in zip(given_to, read, strict=True):
+            alone = [
+                expected(region, {name: array[k : k + 1] for name, array in own.items()}, machine.quantisation or Numerics()) for k in range(count)
+            ]
+            for name, array in results.items():
+                assert np.array_equal(array, np.concatenate([each[name] for each in alone]))
 
 
 def test_an_operation_that_mixes_images_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
