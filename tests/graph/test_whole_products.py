@@ -29,6 +29,15 @@ def test_products_are_exact(seed: int, groups: int, sizes: tuple[int, int, int],
             assert np.array_equal(whole_products(mine, its), wanted(mine, its))
 
 
+@pytest.mark.parametrize("signed", [module.takes_signs(), False])
+def test_the_largest_products_do_not_overflow(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both products that a processor may take; pairs of the largest of unsigned and signed bytes need 17 bits."""
+    monkeypatch.setattr(module, "takes_signs", lambda: signed)
+    draw = np.random.default_rng(0)
+    one, other = draw.choice([-128, 127], (70, 300)).astype(np.int8), draw.choice([-128, 127], (300, 90)).astype(np.int8)
+    assert np.array_equal(module.multiplied(one, other), wanted(one, other))
+
+
 def test_long_sums_are_taken_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SMALL", 0)
     one, other = np.full((2, 3 * module.LONGEST + 5), -128, np.int8), np.full((3 * module.LONGEST + 5, 2), -128, np.int8)
