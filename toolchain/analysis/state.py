@@ -127,9 +127,22 @@ def write_bytes(state: State, element: Element, data: bytes) -> None:
 
 def unpack(view: View, data: bytes) -> list[int]:
     """The element's scalars by lane, row-major, whatever order they are stored in."""
+    return unpacker(view)(data)
+
+
+def unpacker(view: View) -> Callable[[bytes], list[int]]:
+    """`unpack` for many elements of a view."""
     kind = view.element.scalar
-    stored = struct.unpack(f"<{view.element.lanes}{CODES[kind.signed, kind.bits]}", data)
-    return [stored[offset * 8 // kind.bits] for offset in view.offsets]
+    stored = struct.Struct(f"<{view.element.lanes}{CODES[kind.signed, kind.bits]}")
+    order = [offset * 8 // kind.bits for offset in view.offsets]
+    if order == [*range(len(order))]:
+        return lambda data: [*stored.unpack(data)]
+
+    def unpacked(data: bytes) -> list[int]:
+        numbers = stored.unpack(data)
+        return [numbers[at] for at in order]
+
+    return unpacked
 
 
 def pack(view: View, lanes: Sequence[int]) -> bytes:

@@ -66,7 +66,11 @@ class Reference:
         fields = {f.name: program.field(index, f.name) for f in instruction.fields}
         extents = machine_semantics(machine)[instruction.name].lanes
         label, replicas = program.label(index), places(machine, int(program.stream[index]))
-        return [Frame(state, label, fields, place, extents, listener.reads, listener.writes) for place in replicas]
+        made = [Frame(state, label, fields, place, extents, listener.reads, listener.writes) for place in replicas]
+        if not any(instruction.name in memory.latches for memory in machine.memories):
+            for frame in made:
+                frame.latched = {}
+        return made
 
 
 @functools.lru_cache(maxsize=256)
@@ -198,7 +202,7 @@ def _latch(register: str, index: Value) -> Callable[[Frame], None]:
 
 
 def _set_temp(stmt: ir.SetTemp, kind: ir.TempType) -> Callable[[Frame], None]:
-    value, name = value_of(stmt.value), stmt.name
+    value, name, low, high = value_of(stmt.value), stmt.name, kind.type.low, kind.type.high
 
     def assign(frame: Frame) -> None:
         frame.seen.clear()
@@ -208,10 +212,15 @@ def _set_temp(stmt: ir.SetTemp, kind: ir.TempType) -> Callable[[Frame], None]:
         for _ in each_lane(frame, stmt.lanes):
             at = position(stmt.lanes, frame.lanes, extents)
             total = (old[at] if stmt.accumulate else 0) + value(frame)
-            new[at] = narrow(total, kind.type, kind.overflow, lambda: frame.fault("E0705", f"{name} is {kind.type} and cannot hold a result"))
+            new[at] = total if low <= total <= high else _fitted(frame, stmt.name, kind, total)
         frame.temps[name] = [new[at] for at in range(len(new))]
 
     return assign
+
+
+def _fitted(frame: Frame, name: str, kind: ir.TempType, value: int) -> int:
+    """A value that a temporary cannot hold, as the temporary keeps it."""
+    return narrow(value, kind.type, kind.overflow, lambda: frame.fault("E0705", f"{name} is {kind.type} and cannot hold a result"))
 
 
 def _store(machine: Machine, stmt: ir.Store) -> Callable[[Frame], None]:

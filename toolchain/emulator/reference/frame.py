@@ -16,8 +16,9 @@ from toolchain.spec.expr import Binary, Expr
 class Frame:
     """The values of one replica while it executes one instruction.
 
-    seen: lanes of the elements that the current statement has read, by access number. lanes: the current value of
-    every lane name. temps: lanes of each temporary, row-major. reads, writes: told of every element of data that is read or written.
+    seen: lanes of the elements that the current statement has read, by access number. latched: what registers hold, as far as they were read, by
+    register, member and index; None where the instruction may change that. lanes: the current value of every lane name. temps: lanes of each
+    temporary, row-major. reads, writes: told of every element of data that is read or written.
     iterations: how many its loops have asked for. chosen: granules (memory, instance, number) that a partial execution is for.
     """
 
@@ -32,6 +33,7 @@ class Frame:
     lanes: dict[str, int] = field(default_factory=dict[str, int])
     temps: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     seen: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    latched: dict[tuple[str, str, int], int] | None = None
     iterations: int = 0
     chosen: frozenset[tuple[str, int, int]] = frozenset()
 

@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from toolchain.analysis.state import Element, locate, read_bytes, record_field, unpack, wrap
+from toolchain.analysis.state import Element, locate, read_bytes, record_field, unpack, unpacker, wrap
 from toolchain.emulator.reference.floating import operation, reduction
 from toolchain.emulator.reference.frame import Frame, Value, cut, factors, sum_of_products
 from toolchain.isa.semantics import ir
@@ -38,8 +38,8 @@ def value_of(e: Expr) -> Value:
             function, values = FUNCTIONS[name][1], [value_of(a) for a in args]
             return lambda frame: function(*(v(frame) for v in values))
         case ir.Extreme(op=op, values=values):
-            parts = [value_of(v) for v in values]
-            return (lambda frame: min(p(frame) for p in parts)) if op == "min" else (lambda frame: max(p(frame) for p in parts))
+            extreme, parts = min if op == "min" else max, [value_of(v) for v in values]
+            return lambda frame: extreme([part(frame) for part in parts])
         case ir.RoundShift(value=value, amount=amount, rounding=rounding):
             return _round_shift(value_of(value), value_of(amount), rounding)
         case ir.Narrow():
@@ -171,6 +171,8 @@ def _leaf(e: Expr) -> Value:
             return _control(access, member)
         case ir.Load(access=access):
             return _load(access)
+        case ir.Temp(name=name, lanes=(lane,)):
+            return lambda frame: frame.temps[name][frame.lanes[lane]]
         case ir.Temp(name=name, lanes=lanes):
             return lambda frame: frame.temps[name][position(lanes, frame.lanes, [frame.extents[lane] for lane in lanes])]
         case ir.Lane(name=name):
@@ -356,14 +358,14 @@ def _load(access: ir.Access) -> Value:
 
 def _read(access: ir.Access) -> Callable[[Frame], list[int]]:
     """The function that gives all lanes of an element, read once a statement."""
-    find, view, number = element_of(access), access.view, access.number
+    find, lanes_of, number = element_of(access), unpacker(access.view), access.number
 
     def read(frame: Frame) -> list[int]:
         lanes = frame.seen.get(number)
         if lanes is None:
             element = find(frame)
             frame.reads(element)
-            lanes = frame.seen[number] = unpack(view, read_bytes(frame.state, element))
+            lanes = frame.seen[number] = lanes_of(read_bytes(frame.state, element))
         return lanes
 
     return read
@@ -382,18 +384,29 @@ def _control(access: ir.Access, member: str) -> Value:
 
 def _register(register: str, index: Value, field_name: str) -> Value:
     def read(frame: Frame) -> int:
-        machine = frame.state.machine
-        memory, at = machine.memory[register], index(frame)
-        where = instance(machine, memory.scope, frame.place)
-        if not 0 <= at < memory.depths[0]:
-            raise frame.fault("E0701", f"{register}[{at}] is outside '{register}', which holds {memory.depths[0]}")
-        if memory.host:
-            return int(frame.state.host[register][where, at])
-        if not frame.state.written[register][where, at]:
-            raise frame.fault("E0702", f"{register}[{at}] is read before any {' or '.join(memory.latches)} has set it")
-        return int(frame.state.latched[register][where, at, latched_names(MachineKey(machine), register).index(field_name)])
+        known, at = frame.latched, index(frame)
+        if known is None:
+            return _held(frame, register, field_name, at)
+        key = register, field_name, at
+        if key not in known:
+            known[key] = _held(frame, *key)
+        return known[key]
 
     return read
+
+
+def _held(frame: Frame, register: str, field_name: str, at: int) -> int:
+    """What a register holds. Raises UserError E0701 outside it, E0702 before anything was latched there."""
+    machine = frame.state.machine
+    memory = machine.memory[register]
+    where = instance(machine, memory.scope, frame.place)
+    if not 0 <= at < memory.depths[0]:
+        raise frame.fault("E0701", f"{register}[{at}] is outside '{register}', which holds {memory.depths[0]}")
+    if memory.host:
+        return int(frame.state.host[register][where, at])
+    if not frame.state.written[register][where, at]:
+        raise frame.fault("E0702", f"{register}[{at}] is read before any {' or '.join(memory.latches)} has set it")
+    return int(frame.state.latched[register][where, at, latched_names(MachineKey(machine), register).index(field_name)])
 
 
 @functools.lru_cache(maxsize=4096)
