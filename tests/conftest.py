@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,8 @@ os.environ.setdefault("TILEWRIGHT_CFLAGS", "-Og")
 """Code for a program of a test runs once: optimising it takes longer than it saves."""
 
 
-gc.set_threshold(100_000, 50, 100)
-"""As the stages of a build have it: every machine stays loaded, and looking through all of them for circles takes a tenth of the time."""
+gc.set_threshold(1_000_000, 50, 100)
+"""As commands have it: tests make millions of objects and hardly a circle."""
 
 
 settings.register_profile("suite", max_examples=40, deadline=None)
@@ -58,12 +58,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return LoadFileScheduling(config, log)
 
 
+def pytest_collection_finish() -> None:
+    """Modules, machines and tests stay to the end: searches for circles leave them out."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def circles() -> Iterator[None]:
+    """Circles go with the file that left them; whatever else a file leaves (caches, mostly) stays, and is looked through once."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 STATED = "_hypothesis_internal_use_settings"
 """Where hypothesis keeps what `@settings` says; a profile has no say in it."""
 
 
 def pytest_sessionfinish() -> None:
-    """pytest collects five times at the end, for exceptions that objects raise as they go; once is enough, among all that the tests left."""
+    """pytest collects five times at the end, for exceptions that objects raise as they go; once is enough, and most is frozen by then."""
     gc.collect()
     gc.freeze()
 

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.mutations import mutated
+from tests.yaml_text import dumped, loaded
 from toolchain.operations.library import FOLDER, kinds_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
@@ -44,8 +44,8 @@ def test_operations(machine_file: Path) -> None:
     machine, file, seen = load_machine(str(machine_file)), machine_file.parent / "vta" / "operations" / "mine.yaml", Counter[str]()
     for seed in range(COUNT):
         draw = random.Random(seed)
-        tree = mutated(yaml.safe_load(draw.choice(OPERATIONS).read_text()) | {"operation": "mine"}, draw)
-        file.write_text(yaml.safe_dump(tree, sort_keys=False))
+        tree = mutated(loaded(draw.choice(OPERATIONS).read_text()) | {"operation": "mine"}, draw)
+        file.write_text(dumped(tree))
         try:
             kinds = kinds_of(machine)
             (own,) = [kind for kind in kinds.values() if kind.span and kind.span.source.path == str(file)]
@@ -59,11 +59,11 @@ def test_operations(machine_file: Path) -> None:
 
 def test_kernels(machine_file: Path) -> None:
     file, seen = machine_file.parent / "vta" / "kernels.yaml", Counter[str]()
-    whole = yaml.safe_load((TARGETS / "vta" / "kernels.yaml").read_text())
+    whole = loaded((TARGETS / "vta" / "kernels.yaml").read_text())
     for seed in range(COUNT // 4):
         draw = random.Random(seed)
         name = draw.choice(list(whole["kernels"]))
-        file.write_text(yaml.safe_dump(whole | {"kernels": whole["kernels"] | {name: mutated(whole["kernels"][name], draw)}}, sort_keys=False))
+        file.write_text(dumped(whole | {"kernels": whole["kernels"] | {name: mutated(whole["kernels"][name], draw)}}))
         machine = load_machine(str(machine_file))
         try:
             check_kernel(machine, load_kernels(machine)[name], kinds_of(machine), 1, seed)

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import yaml
-
 from tests.operations import made
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
+from tests.yaml_text import dumped, loaded
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule, write_schedule
@@ -43,9 +42,9 @@ def read(text: str) -> Schedule:
 
 def edited(text: str, edit: Edit) -> str:
     """The text with its data changed; written plainly, as a script would."""
-    data = yaml.safe_load(text)
+    data = loaded(text)
     edit(data)
-    return yaml.safe_dump(data, sort_keys=False)
+    return dumped(data)
 
 
 def compiled(name: str, text: str, region: Region | None = None, **options: Any) -> CompiledRegion:

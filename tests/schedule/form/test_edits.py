@@ -7,12 +7,12 @@ from random import Random
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.form.edits import compiled, read
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, proven, random_region
+from tests.yaml_text import dumped, loaded
 from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.realise import realise
@@ -44,7 +44,7 @@ class Editor:
         new = deepcopy(data)
         change(new)
         try:
-            realise(MACHINES[self.name], KERNELS[self.name], self.region, read(yaml.safe_dump(new, sort_keys=False)))
+            realise(MACHINES[self.name], KERNELS[self.name], self.region, read(dumped(new)))
         except UserError as error:
             assert error.diagnostics[0].code.startswith("E14"), error  # noqa: PT017 any other refusal is a fault
             assert str(error).startswith("mine.yaml:"), error  # noqa: PT017
@@ -101,7 +101,7 @@ class Editor:
 def outcome(name: str, region: Region, text: str, seed: int) -> str:
     """`same` or `other` for a program of as many cycles as the search's schedule, `text`, or not; it is exact."""
     machine = MACHINES[name]
-    changed = yaml.safe_dump(Editor(name, region, Random(seed)).edit(yaml.safe_load(text)), sort_keys=False)
+    changed = dumped(Editor(name, region, Random(seed)).edit(loaded(text)))
     found = compiled(name, changed, region)
     assert proven(found, machine), changed
     return "same" if found.cycles == compiled(name, text, region).cycles else "other"

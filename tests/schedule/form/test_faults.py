@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.schedule.form.edits import FREE, compiled, edited, operation, read, text_of
 from tests.schedule.groups.tall_regions import scheduled, short_machine
 from tests.schedule.groups.test_search import CHAINS
 from tests.schedule.test_compile_region import block
+from tests.yaml_text import loaded
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -153,7 +153,7 @@ def grouped() -> str:
 
 def ring_fault(name: str) -> str:
     """The message for an edited schedule of a group."""
-    region, data = CHAINS["residual"], yaml.safe_load(grouped())
+    region, data = CHAINS["residual"], loaded(grouped())
     RINGS[name](data)
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in data.items())
     with pytest.raises(UserError) as caught:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.schedule.form.edits import operation, read
 from tests.schedule.fusion.fused_chains import CHAINS, scheduled
 from tests.schedule.test_compile_region import KERNELS, MACHINES, proven
+from tests.yaml_text import loaded
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
@@ -21,7 +21,7 @@ Edit = Callable[[dict[str, Any]], object]
 
 def edited(edit: Edit) -> CompiledRegion:
     """What becomes of the schedule with its data changed."""
-    data = yaml.safe_load(write_schedule(scheduled(REGION)))
+    data = loaded(write_schedule(scheduled(REGION)))
     edit(data)
     text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in data.items())
     return compile_region(MACHINES["vta"], KERNELS["vta"], REGION, None, read(text))

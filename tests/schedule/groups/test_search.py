@@ -9,7 +9,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_region
 from tests.schedule.test_compile_region import proven
+from tests.yaml_text import dumped, loaded
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region, find_groups, find_schedule
@@ -209,19 +209,19 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
         operation["tile"]["oh"] = draw.choice([4, 8, 12, 16, 24])
         operation.pop("slots", None)
     try:
-        compiled = built(region, read_schedule(Source("mine.yaml", yaml.safe_dump(new, sort_keys=False))))
+        compiled = built(region, read_schedule(Source("mine.yaml", dumped(new))))
     except UserError as error:
         assert error.diagnostics[0].code.startswith("E14"), error  # noqa: PT017 any other refusal is a fault
         assert str(error).startswith("mine.yaml:"), error  # noqa: PT017
         return data
-    assert proven(compiled, compiled.program.machine), yaml.safe_dump(new)
+    assert proven(compiled, compiled.program.machine), dumped(new)
     return new
 
 
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)))
 def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str) -> None:
-    data: dict[str, Any] = yaml.safe_load(write_schedule(schedule_of(name)))
+    data: dict[str, Any] = loaded(write_schedule(schedule_of(name)))
     draw = Random(seed)
     for _ in range(3):
         data = attempt(CHAINS[name], data, draw)
