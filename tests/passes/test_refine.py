@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from tests.graph.imported import normal
+from tests.graph.onnx_builder import model, n
 from tests.passes.test_quantize import NARROW, RULES, branchy, folded, samples
 from toolchain.accuracy.errors import error_table, measure_errors
 from toolchain.graph.calibration.table import calibrate
@@ -47,6 +50,31 @@ def test_the_machine_computes_these_integers(tmp_path: Path) -> None:
     x = {"x": samples(1, 5)["x"][0]}
     oracle, reference = run_oracle(result, x), run_reference(result, x, NARROW)
     assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
+
+
+def test_what_both_networks_begin_with_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators of the host before the first integers: the same weights as by two runs of them."""
+    nodes = [
+        n("Sin", ["x"], ["a"], "first"),
+        n("Cos", ["a"], ["b"], "second"),
+        n("MatMul", ["b", "w"], ["c"], "dense"),
+        n("Sin", ["c"], ["y"], "last"),
+    ]
+    proto, given = model(nodes, {"x": [1, 8]}, {"y": [1, 8]}, {"w": normal(0, 8, 8)}), {"x": normal(1, 20, 1, 8)}
+    found, counts = list[np.ndarray](), list[int]()
+    real = refine._run_alike
+
+    def counted(*given: Any) -> int:
+        counts.append(real(*given))
+        return counts[-1]
+
+    for alike in (counted, lambda *_: 0):
+        monkeypatch.setattr(refine, "_run_alike", alike)
+        context = Context("net.onnx", numerics=NARROW, table=calibrate(folded(proto, tmp_path), given), samples=given)
+        result = run_passes(folded(proto, tmp_path), [Fuse(), Quantize(method="accurate")], context)
+        found.append(np.concatenate([value.const_value.numpy().ravel() for value in result.graph.initializers.values() if value.const_value]))
+    assert counts == [2]
+    np.testing.assert_array_equal(*found)
 
 
 def test_the_same_twice_with_a_word_for_each_layer(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Judge, Results, Tariff
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.on_cores import on_cores
 
 MOST = 96
 """Groups of calls that are measured one by one; in a larger network neighbours form groups."""
@@ -80,7 +81,7 @@ class Trials:
 
     def _results(self, model: ir.Model, given: Results) -> Results:
         session = open_model(use_float_products(model.clone()), place=self.place, optimise=False, threads=ONCE)
-        return [run_session(session, one, place=self.place) for one in given]
+        return on_cores(lambda one: run_session(session, one, place=self.place), given)
 
     def few(self, model: ir.Model, most: int, macs: int = MACS) -> Samples:
         """The first samples, as many as a measurement of a network of `macs` multiply-accumulates takes, at most `most`."""
@@ -112,7 +113,7 @@ def costly_calls(floating: ir.Model, integer: ir.Model, trials: Trials, numerics
     groups = _groups([node for node in floating.graph if node.name in _calls(integer)])
     few = trials.few(floating, SAMPLES, min(MACS, ALONE_MACS // max(len(groups), 1)))
     board = _board(switchboard(floating, integer, numerics, kinds), trials, few)
-    effects = [board.effect([node.name or "" for node in group]) for group in groups]
+    effects = on_cores(lambda group: board.effect([node.name or "" for node in group]), groups)
     prices = [_price(group, integer, tariff) for group in groups]
     order = sorted(range(len(groups)), key=lambda k: (-effects[k] / max(prices[k], 1e-9), k))
     taken = _enough(order, effects, [[node.name or "" for node in group] for group in groups], board, trials.judge.budget)
@@ -190,11 +191,12 @@ def switch_of(name: str) -> str:
 
 def switchboard(floating: ir.Model, integer: ir.Model, numerics: Numerics, kinds: Kinds) -> ir.Model:
     """A copy of a fused network in which every call that has integers computes in them where its switch is on."""
-    model, calls = floating.clone(), _calls(integer)
+    quick = use_float_products(integer.clone())
+    model, calls = floating.clone(), _calls(quick)
     for node in list(model.graph):
         twin = calls.get(node.name or "") if is_candidate(node) else None
         if twin is not None:
-            _add_switch(model, node, twin, integer, numerics, len(read_call(node, kinds).data))
+            _add_switch(model, node, twin, quick, numerics, len(read_call(node, kinds).data))
     return model
 
 

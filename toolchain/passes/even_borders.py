@@ -104,10 +104,13 @@ def _divided(model: ir.Model, borders: Sequence[ir.Value], samples: Samples, cou
     """By border, and by result of a pool or a join of borders."""
     stepper, found, left = Stepper(model), dict[ir.Value, Divided](), set(borders)
     stepper.feed(samples, count)
+    wanted = _wanted(model, borders, kinds)
     for node in model.graph:
+        if not wanted:
+            break
         stepper.run(node)
-        through = is_candidate(node) and not read_call(node, kinds).operation.bias and any(each in found for each in node.inputs)
-        for value in node.outputs if through else [value for value in node.outputs if value in left]:
+        for value in [value for value in node.outputs if value in wanted]:
+            wanted.remove(value)
             arrays = ranging(value, stepper.values.get(value, list[Array]()))
             if value in left:
                 divisor = _divisor(value, arrays, kinds, power)
@@ -115,6 +118,15 @@ def _divided(model: ir.Model, borders: Sequence[ir.Value], samples: Samples, cou
                 divisor = np.concatenate([found[each].divisor if each in found else np.ones(_channels(each)) for each in node.inputs])
             found[value] = Divided(divisor, seen_of([array / _along(divisor, array.ndim) for array in arrays]))
     return found
+
+
+def _wanted(model: ir.Model, borders: Sequence[ir.Value], kinds: Kinds) -> set[ir.Value]:
+    """Borders, and results of pools and joins of borders."""
+    wanted = set(borders)
+    for node in model.graph:
+        if is_candidate(node) and not read_call(node, kinds).operation.bias and not wanted.isdisjoint(node.inputs):
+            wanted.update(node.outputs)
+    return wanted
 
 
 def _divisor(value: ir.Value, arrays: Sequence[Array], kinds: Kinds, power: float) -> Vector:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 import onnx_ir as ir
@@ -17,6 +18,7 @@ from toolchain.graph.calibration.ranges import rounded
 from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of, tap_means
 from toolchain.graph.calibration.stepping import Stepper
 from toolchain.graph.calibration.table import Samples
+from toolchain.graph.equivalence import same_operator
 from toolchain.graph.integers.calls import SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.quantisation.least_squares import SWEEPS, Gram, round_channels, round_rows
@@ -115,7 +117,8 @@ def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], nu
     for stepper in (integers, floats):
         stepper.feed(lesson.samples, affordable(floating, lesson.count))
     nodes = list(model.graph)
-    for number, node in enumerate(nodes):
+    alike = _run_alike(nodes, integers, waiting, floats)
+    for number, node in enumerate(nodes[alike:], alike):
         name = node.name or ""
         if is_integer(node) and name in layers:
             say(f"operator {number + 1} of {len(nodes)}, {name}")
@@ -126,6 +129,16 @@ def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], nu
                 errors[name] = found.error
         integers.run(node)
     return errors
+
+
+def _run_alike(nodes: Sequence[ir.Node], integers: Stepper, waiting: "deque[ir.Node]", floats: Stepper) -> int:
+    """Computes the operators that the two networks begin with both, once; how many these are."""
+    pairs = list(takewhile(lambda pair: same_operator(*pair), zip(nodes, waiting, strict=False)))
+    for _ in pairs:
+        floats.run(waiting.popleft())
+    for node, twin in pairs:
+        integers.take(node, [floats.values.get(value, []) for value in twin.outputs])
+    return len(pairs)
 
 
 def _advance(floats: Stepper, waiting: "deque[ir.Node]", name: str) -> ir.Node:

@@ -66,6 +66,23 @@ def test_a_constant_that_changes_counts_from_then_on(tmp_path: Path) -> None:
     assert not np.any(stepper.values[graph.graph.outputs[0]][0])
 
 
+def test_known_results_stand_for_an_operator(tmp_path: Path) -> None:
+    """Tensors that no later operator reads are gone, as after a run; those of the operators behind are the same."""
+    graph, x = network(tmp_path), normal(1, 2, 1, 3, 4, 4)
+    first, *rest = graph.graph
+    whole, taken = Stepper(graph), Stepper(graph)
+    for stepper in (whole, taken):
+        stepper.feed({"x": x}, 2)
+    whole.run(first)
+    taken.take(first, [whole.values[value] for value in first.outputs])
+    assert [value.name for value in taken.values] == [value.name for value in whole.values] == ["a"]
+    for node in rest:
+        whole.run(node)
+        taken.run(node)
+    assert [value.name for value in taken.values] == ["y"]
+    np.testing.assert_array_equal(taken.values[graph.graph.outputs[0]], whole.values[graph.graph.outputs[0]])
+
+
 def test_subgraphs_and_optional_results(tmp_path: Path) -> None:
     """An If reads a tensor of the graph; the first result of the LSTM is left out."""
     body = helper.make_graph([n("Neg", ["a"], ["t"])], "g", [], [onnx.ValueInfoProto(name="t")])

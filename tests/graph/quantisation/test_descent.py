@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.graph.quantisation.descent import descend
+from toolchain.graph.quantisation.descent import PART, descend
 from toolchain.spec.compile import compiler
 
 FINE = 1 << 10
@@ -33,6 +33,16 @@ def test_c_and_numpy_agree(seed: int, columns: int, rows: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CC", "none")
         assert np.array_equal(found, descend(stored, slopes.copy(), h, LIMITS, FINE))
+
+
+@pytest.mark.parametrize("columns", [PART - 1, PART, PART + 1, 2 * PART + 7])
+def test_steps_of_a_part_reach_the_parts_behind_it(columns: int) -> None:
+    stored, slopes, h = block(columns, columns, 9)
+    found = descend(stored, slopes.copy(), h, LIMITS, FINE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_CC", "none")
+        assert np.array_equal(found, descend(stored, slopes.copy(), h, LIMITS, FINE))
+    assert found[-7:].any()
 
 
 @given(st.integers(0, 2**32), st.integers(2, 40))

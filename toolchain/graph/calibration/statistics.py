@@ -6,13 +6,15 @@ the slope that the descent begins with (see quantisation.least_squares). Sums ar
 processor's order of adding up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
 from toolchain.spec.arrays import Array, Reals
+from toolchain.spec.on_cores import halves, on_cores
 
 MAX_ROWS = 1 << 14
 """The most output positions whose products are summed; of more, every n-th."""
@@ -148,6 +150,12 @@ DROPPED = 1 << 13
 """The divisor of a drift before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
 
 
+GATHERED = 1 << 9
+"""Positions whose drift is found at once."""
+LEAST_HALF = 32
+"""Rows of weights from twice of which on two processors share them."""
+
+
 @dataclass(frozen=True)
 class Drift:
     """products: [groups, rows, k], of each row's drift and each input, summed over output positions; in units of weights times stored steps squared.
@@ -172,15 +180,38 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
     unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
     rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
     products, energy = np.zeros(rows.shape), np.zeros(rows.shape[:2])
-    for real, some in zip(floats, sampled(call, inputs, shape), strict=True):
-        stored = columns[:, first : first + len(some)].astype(np.float64)
-        errors = stored * INPUT_PARTS - columns_of(call, _parts(real, scale), shape, some)
-        drift = np.rint(np.matmul(rows, errors.transpose(0, 2, 1)) / DROPPED)
-        products += np.matmul(drift, stored)
-        energy += (drift * drift).sum(2)
-        first += len(some)
+    gaps = (
+        columns_of(call, stored.astype(np.float64) * INPUT_PARTS - _parts(real, scale), shape, some)
+        for stored, real, some in zip(inputs, floats, sampled(call, inputs, shape), strict=True)
+    )
+    for gap in _gathered(gaps):
+        stored = columns[:, first : first + gap.shape[1]].astype(np.float64)
+        on_cores(partial(_add_drift, rows, gap, stored, products, energy), halves(rows.shape[1], LEAST_HALF))
+        first += gap.shape[1]
     worth = unit * DROPPED / INPUT_PARTS
     return Drift(products * worth, energy * worth**2)
+
+
+def _add_drift(rows: Reals, gap: Reals, stored: Reals, products: Reals, energy: Reals, some: slice) -> None:
+    """Of some rows, adds the products and the energy of their drift at some positions. gap: errors of the inputs, [groups, positions, k]."""
+    drift = np.matmul(rows[:, some], gap.transpose(0, 2, 1))
+    drift /= DROPPED
+    np.rint(drift, out=drift)
+    products[:, some] += np.matmul(drift, stored)
+    energy[:, some] += np.einsum("gop,gop->go", drift, drift)
+
+
+def _gathered(columns: Iterable[Array]) -> Iterator[Array]:
+    """[groups, positions, k] of several samples behind each other, at least GATHERED positions: sums over few take longer to store than to make."""
+    waiting, count = list[Array](), 0
+    for each in columns:
+        waiting.append(each)
+        count += each.shape[1]
+        if count >= GATHERED:
+            yield np.concatenate(waiting, 1) if len(waiting) > 1 else each
+            waiting, count = list[Array](), 0
+    if waiting:
+        yield np.concatenate(waiting, 1)
 
 
 def _parts(real: Array, scale: float) -> Array:

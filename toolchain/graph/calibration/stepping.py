@@ -18,6 +18,7 @@ from toolchain.graph.session import ONCE, Session, run_session
 from toolchain.graph.store import open_model
 from toolchain.graph.work import bodies_of
 from toolchain.spec.arrays import Array
+from toolchain.spec.on_cores import on_cores
 
 Samples = Mapping[str, Array]
 
@@ -47,6 +48,11 @@ class Stepper:
         """Computes an operator, with its constants as they are when `values` is next read; all that its operands need was run before."""
         self._waiting.append(node)
 
+    def take(self, node: ir.Node, made: Sequence[Sequence[Array]]) -> None:
+        """As `run`, of an operator whose results are known: by output, an array a sample; none of those that no later operator reads."""
+        self._forget(reads_of(node), [value for value in dict.fromkeys(reads_of(node)) if self._left[value] == reads_of(node).count(value)])
+        self._values.update((value, list(arrays)) for value, arrays in zip(node.outputs, made, strict=True) if arrays)
+
     @property
     def values(self) -> dict[ir.Value, list[Array]]:
         """Tensors that a later operator reads or none at all, one array a sample. Raises UserError E0910."""
@@ -63,11 +69,12 @@ class Stepper:
         results = [value for value in made if value not in last]
         session = open_model(use_float_products(alone(self.model, nodes, operands, results)), place=self.place, optimise=False, threads=ONCE)
         names = {entry.name for entry in session.get_inputs()}
-        arrays: list[list[Array]] = [[] for _ in results]
-        for number in range(min((len(self._values[value]) for value in operands), default=1)):
-            feeds = {value.name or "": self._values[value][number] for value in operands if value.name in names}
-            for held, array in zip(arrays, run_session(session, feeds, place=self.place).values(), strict=True):
-                held.append(array)
+        feeds = [
+            {value.name or "": self._values[value][number] for value in operands if value.name in names}
+            for number in range(min((len(self._values[value]) for value in operands), default=1))
+        ]
+        found = on_cores(lambda feed: run_session(session, feed, place=self.place), feeds)
+        arrays = ([made[name] for made in found] for name in (entry.name for entry in session.get_outputs()))
         self._values.update(zip(results, arrays, strict=True))
         self._forget(reads, last)
 

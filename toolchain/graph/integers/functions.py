@@ -18,6 +18,7 @@ from onnx import parser
 
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_text, ending_text, power_text, wide_text, with_operands
+from toolchain.graph.integers.narrow import EXACT, narrowed, row_sums
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
 from toolchain.operations.kind import UNIT, OperationKind
@@ -42,10 +43,6 @@ TABLE = """  place64 = Cast <to = 7> (x)
   place = Add (place64, first)
   y = Gather <axis = 0> (table, place)"""
 
-EXACT = 1 << 24
-"""Whole numbers up to this magnitude are float32."""
-LARGEST = 1 << 7
-"""The magnitude of an int8; every operand of integer products is one."""
 FLOATING = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 CALLED = "__float_products"
 """End of the name of such a function."""
@@ -240,14 +237,18 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
 
 
 def use_float_products(model: ir.Model) -> ir.Model:
-    """Changes the integer calls of a model with constant weights in place, those whose sums are exact, and answers with the model."""
+    """Changes the integer calls of a model in place, those with constant weights whose sums are exact and those that are exact to the end (see
+    narrow), and answers with the model."""
     for node in model.graph:
         function = model.functions.get(node.op_identifier()) if is_integer(node) else None
-        if function is not None and len(node.inputs) > 1 and (weights := constant(node.inputs[1])) is not None and _fits(function, weights):
-            made = _floating(function)
-            model.functions.setdefault(made.identifier(), made)
-            node.op_type = made.name
+        if function is None:
+            continue
+        if len(node.inputs) > 1 and (weights := constant(node.inputs[1])) is not None and _fits(function, weights):
+            function = _floating(function)
             node.replace_input_with(1, add_constant(model.graph, f"{node.name}.weights", weights.astype(np.float32)))
+        made = narrowed(function, node) or function
+        model.functions.setdefault(made.identifier(), made)
+        node.op_type = made.name
     drop_unused_constants(model.graph)
     return model
 
@@ -255,9 +256,7 @@ def use_float_products(model: ir.Model) -> ir.Model:
 def _fits(function: ir.Function, weights: Array) -> bool:
     """weights: a row for each channel of the result."""
     has_products = any(is_operator(node, *FLOATING) and len(node.inputs) == 2 for node in function)
-    if not has_products or weights.dtype != np.int8 or weights.ndim < 2:
-        return False
-    return int(np.abs(weights.reshape(len(weights), -1).astype(np.int32)).sum(1).max(initial=0)) * LARGEST <= EXACT
+    return has_products and weights.dtype == np.int8 and weights.ndim > 1 and row_sums(weights) <= EXACT
 
 
 def _floating(function: ir.Function) -> ir.Function:

@@ -9,7 +9,9 @@ from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.compile import load_checker
 
 NARROW = 32
-"""Columns of a block whose steps reach each other one by one."""
+"""Columns of a block whose steps reach each other one by one, in numpy."""
+PART = 128
+"""The same in C, which holds so many slopes of ROWS rows in the nearest cache; later columns get the steps of a part in one product."""
 ROWS = 8
 """Rows of weights that the C copies at once."""
 
@@ -20,13 +22,21 @@ def descend(stored: Reals, slopes: Reals, inner: Reals, limits: tuple[int, int],
     diagonal, library = np.maximum(np.diagonal(inner), 1.0) * fine, load_checker("descent")
     if library is None:
         return _in_numpy(stored, slopes, inner * fine, diagonal, limits)
-    steps, room = np.zeros(slopes.shape), np.empty((ROWS, len(slopes)))
-    known = inner if inner.strides[1] == inner.itemsize else np.ascontiguousarray(inner)
-    sizes = (ctypes.c_int64(size) for size in (*slopes.shape, known.strides[0] // known.itemsize))
-    numbers = (ctypes.c_double(number) for number in (fine, *limits))
-    given = [np.ascontiguousarray(each) for each in (stored, slopes)]
-    library.descend(*sizes, *(_pointer(each) for each in (*given, known, diagonal)), *numbers, _pointer(steps), _pointer(room))
+    steps = np.zeros(slopes.shape)
+    for start in range(0, len(slopes), PART):
+        some = slice(start, min(start + PART, len(slopes)))
+        left = slopes[some] + inner[some, :start] @ steps[:start] * fine if start else slopes[some]
+        _in_c(library, stored[some], left, inner[some, some], diagonal[some], (fine, *limits), steps[some])
     return steps
+
+
+def _in_c(library: ctypes.CDLL, stored: Reals, left: Reals, inner: Reals, diagonal: Reals, numbers: tuple[int, int, int], steps: Reals) -> None:
+    """Sets the steps of a part. numbers: parts of a step, and the limits."""
+    known, room = inner if inner.strides[1] == inner.itemsize else np.ascontiguousarray(inner), np.empty((ROWS, len(left)))
+    sizes = (ctypes.c_int64(size) for size in (*left.shape, known.strides[0] // known.itemsize))
+    given = [np.ascontiguousarray(each) for each in (stored, left)]
+    pointers = [_pointer(each) for each in (*given, known, diagonal)]
+    library.descend(*sizes, *pointers, *(ctypes.c_double(number) for number in numbers), _pointer(steps), _pointer(room))
 
 
 def _in_numpy(stored: Reals, left: Reals, pushes: Reals, diagonal: Reals, limits: tuple[int, int]) -> Reals:

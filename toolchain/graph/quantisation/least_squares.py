@@ -13,6 +13,7 @@ import numpy as np
 from toolchain.graph.quantisation.descent import descend
 from toolchain.graph.whole_products import BYTES, LARGEST, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
+from toolchain.spec.on_cores import halves, on_cores
 
 FINE = 1 << 10
 """Parts of one stored step in which errors are counted."""
@@ -114,6 +115,10 @@ class Gram:
             block[np.diag_indices_from(block)] += self.damping
         return found
 
+    def prepare(self) -> None:
+        """Makes all that a descent needs, before several threads ask for it."""
+        _ = self.blocks, self.normal is None and self.columns
+
     def energies(self, errors: Reals) -> Reals:
         """[rows]: as `output_errors`."""
         if self.matrix is not None:
@@ -124,11 +129,25 @@ class Gram:
 def products_of(inputs: Array) -> Reals:
     """[k, k] of [n, k] whole numbers: the sums of their products, exact."""
     if inputs.dtype == np.int8 and inputs.shape[1] > FEW:
-        return whole_products(inputs.T, inputs)
+        return _own_products(inputs)
     found, chunk = np.zeros((inputs.shape[1],) * 2), CHUNK if inputs.dtype == np.int8 else CHUNK // 4
     for first in range(0, len(inputs), chunk):
         part = inputs[first : first + chunk].astype(np.float32)
         found += part.T @ part
+    return found
+
+
+def _own_products(inputs: Array) -> Reals:
+    """As `products_of`, block by block: those on one side of the diagonal are those on the other."""
+    size = inputs.shape[1]
+    found = np.empty((size, size))
+
+    def fill(first: int) -> None:
+        rows = slice(first, first + BLOCK)
+        found[rows, first:] = whole_products(inputs[:, rows].T, inputs[:, first:])
+        found[first + BLOCK :, rows] = found[rows, first + BLOCK :].T
+
+    on_cores(fill, range(0, size, BLOCK))
     return found
 
 
@@ -180,8 +199,17 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
 
     drift: [rows, k], its products with the inputs in units of `gram` times stored steps; the weights take back as much of it as they can.
     """
+    gram.prepare()
+    parts = on_cores(
+        lambda some: _round_some(weights[some], gram, (low, high), None if drift is None else drift[some], sweeps), halves(len(weights), FEW)
+    )
+    return np.concatenate(parts)
+
+
+def _round_some(weights: Reals, gram: Gram, limits: tuple[int, int], drift: Reals | None, sweeps: int) -> Reals:
+    """As `round_rows`, of some rows."""
     wanted = np.ascontiguousarray(weights.T)  # a descent takes one weight of all rows at a time
-    found = np.clip(np.floor(wanted + 0.5), low, high)
+    found = np.clip(np.floor(wanted + 0.5), *limits)
     slopes, pull = _Slopes(gram, found * FINE - np.rint(wanted * FINE)), None if drift is None else np.rint(np.ascontiguousarray(drift.T) * FINE)
     for _ in range(sweeps):
         moved = False
@@ -190,7 +218,7 @@ def round_rows(weights: Reals, gram: Gram, low: int, high: int, drift: Reals | N
             slope = slopes.of(span)
             if pull is not None:
                 slope += pull[span]
-            steps = descend(found[span], slope, inner, (low, high), FINE)
+            steps = descend(found[span], slope, inner, limits, FINE)
             if steps.any():
                 found[span] += steps
                 slopes.move(span, steps)
