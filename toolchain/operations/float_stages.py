@@ -36,7 +36,9 @@ def one_nan(halves: Array) -> Array:
 
 def blocks_of(over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
     """The places of a sum's terms, block by block, each in its order. Without blocks each term is one. over: reduced indices, with their extents."""
-    places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*(range(numbers[extent]) for extent in over.values()))]
+    further = {index: range(*(constant(end, numbers) for end in ends)) for index, ends in order.over}
+    ranges = [further.get(index, range(numbers[extent])) for index, extent in over.items()]
+    places: list[Place] = [dict(zip(over, place, strict=True)) for place in itertools.product(*ranges)]
     keyed = [(_key(order.blocks, numbers, place), _key(order.terms, numbers, place), place) for place in places]
     keyed.sort(key=lambda each: each[:2])
     if not order.blocks:

@@ -79,8 +79,12 @@ def computable(kind: OperationKind) -> bool:
 
 def ordered(kind: OperationKind, numbers: Mapping[str, int], floats: quantisation.Floats) -> bool:
     """Whether the machine says in which order an operation with these numbers adds up."""
-    where = floats.order(kind.name).where
-    return where is None or bool(constant(where, numbers))
+    return order_of(kind, numbers, floats) is not None
+
+
+def order_of(kind: OperationKind, numbers: Mapping[str, int], floats: quantisation.Floats) -> quantisation.SumOrder | None:
+    """The order in which an operation with these numbers adds up; None where the machine names none for them."""
+    return next((order for order in floats.orders(kind.name) if order.where is None or constant(order.where, numbers)), None)
 
 
 def evaluate_call(kind: OperationKind, activation: str, attributes: Attributes, operands: Sequence[Array], floats: quantisation.Floats) -> Array:
@@ -108,7 +112,8 @@ def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str
         raise refuse("E0919", Why.NO_FLOATS(operation=kind.name), kind.span)
     single = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
     loops = {index: range(numbers[extent]) for index, extent in kind.result.axes.items()}
-    blocks = list(blocks_of(kind.meaning.over, numbers, floats.order(kind.name))) if kind.meaning.reduction else []
+    order = order_of(kind, numbers, floats) or quantisation.SumOrder()
+    blocks = list(blocks_of(kind.meaning.over, numbers, order)) if kind.meaning.reduction else []
 
     def part(cut: Mapping[str, range]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):

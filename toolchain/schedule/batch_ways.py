@@ -4,6 +4,8 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.kernel_selection import REFUSED, images_per_run
@@ -14,6 +16,7 @@ from toolchain.schedule.regions.region import Bound, Region, part_of_region
 from toolchain.schedule.regions.stacking import stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 
 
 def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
@@ -69,7 +72,7 @@ def _with_several(
     for images in images_of_copies(machine, copies, batch):
         if images <= most:
             way = copies._replace(images=images)
-            yield way, _part_cycles(machine, kernels, region, way, batch)
+            yield way, part_cycles(machine, kernels, region, range(len(region.operations)), way, batch)
 
 
 def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:
@@ -82,18 +85,18 @@ def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[i
 
 def _most_images(machine: Machine, part: Region) -> int:
     """How many images DRAM has room for, by the region's inputs and results."""
-    size = sum(math.prod(part.tensors[name]) for name in (*part.inputs, *part.outputs))
+    size = element_bytes(machine) * sum(math.prod(part.tensors[name]) for name in (*part.inputs, *part.outputs))
     return min(MAX_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
 
 
-def _part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
-    """As `batch_cycles`, infinite where there is no room, or no kernel takes so many rows."""
+def part_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, operations: range, copies: Copies, batch: int) -> list[float]:
+    """As `batch_cycles`, for some of a region's operations; infinite where there is no room, or no kernel takes so many rows."""
     try:
-        return batch_cycles(machine, kernels, part, copies, batch)
+        return batch_cycles(machine, kernels, part_of_region(region, operations), copies, batch)
     except UserError as error:
         if not error.only(REFUSED):
             raise
-        return [math.inf] * len(part.operations)
+        return [math.inf] * len(operations)
 
 
 def promising(region: Region, alone: Iterable[Sequence[float]], crossing: Mapping[int, float]) -> tuple[range, ...]:
@@ -135,14 +138,19 @@ def launch_cycles(machine: Machine, copies: Copies, batch: int) -> float:
     return runs_of_batch(machine, copies, batch) * machine.host.launch_us.value * machine.timing.clock_khz / 1e3 if machine.host else 0.0
 
 
-def crossing_cycles(machine: Machine, size: int) -> float:
-    """Cycles that so many bytes take to DRAM and back, through the slowest of the ports that the whole device shares."""
+def crossing_cycles(machine: Machine, elements: int) -> float:
+    """Cycles that so many elements take to DRAM and back, through the slowest of the ports that the whole device shares."""
     rates = [each.bytes_per_cycle / each.per for each in machine.timing.resources if each.scope == "device"]
-    return 2 * size / min(rates, default=math.inf)
+    return 2 * elements * element_bytes(machine) / min(rates, default=math.inf)
+
+
+def element_bytes(machine: Machine) -> int:
+    return np.dtype((machine.quantisation or Numerics()).stored).itemsize
 
 
 def cuts(region: Region) -> dict[int, int]:
-    """Operations behind which a region can be cut, with the bytes of an image that are in DRAM then. Tensors that stand in others are never apart."""
+    """Operations behind which a region can be cut, with the elements of an image that are in DRAM then. Tensors that stand in others are never
+    apart."""
     inside = dict.fromkeys(region.stands_in(name)[0] for name in region.slices)
     made = {bound.tensors["y"]: index for index, bound in enumerate(region.operations)}
     touched = [{region.stands_in(tensor)[0] for tensor in bound.tensors.values()} for bound in region.operations]

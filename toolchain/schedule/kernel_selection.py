@@ -67,12 +67,15 @@ class Selection:
     def _check_orders(self) -> None:
         """Sums name operations that there are, and their reduced indices."""
         floats = self.machine.quantisation.floats if self.machine.quantisation else None
-        for name, order in floats.sums if floats else ():
-            exprs = (*order.blocks, *order.terms, *((order.where,) if order.where else ()))
+        for name, order in ((name, order) for name, orders in (floats.sums if floats else ()) for order in orders):
             if name not in self.kinds:
                 hint = nearest(name, self.kinds) or f"known: {', '.join(self.kinds)}"
-                raise fail("E0107", f"unknown operation '{name}' in the sums of a floating format", exprs[0].span, hint)
-            wrong = [d for expr in exprs for d in problems(expr, Scope(frozenset({*self.kinds[name].meaning.over, *self.kinds[name].numbers})))]
+                raise fail("E0107", f"unknown operation '{name}' in the sums of a floating format", order.exprs[0].span, hint)
+            reduced = self.kinds[name].meaning.over
+            for index, (first, _) in order.over:
+                if index not in reduced:
+                    raise fail("E0107", f"unknown index '{index}' of {name}", first.span, f"its sum is over {', '.join(reduced)}")
+            wrong = [d for expr in order.exprs for d in problems(expr, Scope(frozenset({*reduced, *self.kinds[name].numbers})))]
             if wrong:
                 raise UserError(*wrong)
 

@@ -7,8 +7,9 @@ they are loaded. After GraphTurbo (Zhao et al., OSDI 2023, sections 3 and 4.3), 
 import itertools
 import json
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx_ir as ir
@@ -22,6 +23,7 @@ from toolchain.schedule.batch_ways import (
     crossing_cycles,
     cuts,
     launch_cycles,
+    part_cycles,
     promising,
     runs_of_batch,
     several_cycles,
@@ -103,13 +105,13 @@ class Division:
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
 
-    A way that has no room for an operation is no choice. Copies may have several images: as rows where operations compute row by row, else as many as
+    Paths through the estimates of the whole region propose cuts; estimates of their sub-graphs by themselves rank them and move borders. A way that has no room for an operation is no choice. Copies may have several images: as rows where operations compute row by row, else as many as
     one load of weights may serve, where a copy of each stream leaves images over. Estimates decide; the programs of the best cuts are timed where
     estimates cannot tell them apart.
 
     Raises UserError E1003, E1004 or E1008 where there is no way, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)
-    crossing = {cut: batch * crossing_cycles(machine, size) for cut, size in cuts(region).items()}
+    crossing = {cut: batch * crossing_cycles(machine, elements) for cut, elements in cuts(region).items()}
     parts, found = promising(region, alone.values(), crossing), dict(alone)
     for copies, cycles in alone.items():
         found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
@@ -117,17 +119,18 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     for copies, cycles in several_cycles(machine, kernels, region, most, batch, least).items():
         found[copies] = [min(both) for both in zip(cycles, found.get(copies, cycles), strict=True)]
     starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
-    tried = dict.fromkeys([least_path(found, starts, crossing), *_one_each(alone, starts, crossing)])
+    by_themselves = Parted(machine, kernels, region, batch, found)
+    tried = dict.fromkeys(map(by_themselves.priced, [least_path(found, starts, crossing), *_one_each(alone, starts, crossing)]))
 
     def estimate(cut: Cut) -> float:
-        return _cost_of(cut, starts, crossing, lambda part: part.cycles)
+        return sum(starts[part.copies] + part.cycles for part in cut)
 
     def exact(cut: Cut) -> float:
-        return _cost_of(cut, starts, crossing, lambda part: _program_cycles(machine, kernels, region, part, batch))
+        return sum(starts[part.copies] + _program_cycles(machine, kernels, region, part, batch) for part in cut)
 
-    best = min(tried, key=estimate)
+    best = by_themselves.moved(min(tried, key=estimate), waists(crossing), estimate)
     apart = math.inf if _has_several(best) else CLOSE * estimate(best)
-    close = [cut for cut in tried if estimate(cut) <= apart]
+    close = [best, *(cut for cut in tried if cut != best and estimate(cut) <= apart)]
     best = min(close, key=exact) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
 
@@ -145,10 +148,45 @@ def _has_several(cut: Cut) -> bool:
     return any(part.copies.images > 1 for part in cut)
 
 
-def _cost_of(cut: Cut, starts: Mapping[Copies, float], crossing: Mapping[int, float], cycles: Callable[[Subgraph], float]) -> float:
-    """Cycles of a batch, with its launches and the tensors between sub-graphs. cycles: of a sub-graph."""
-    changes = sum(crossing[part.operations.start - 1] for part in cut[1:])
-    return changes + sum(starts[part.copies] + cycles(part) for part in cut)
+@dataclass(frozen=True)
+class Parted:
+    """Estimates of sub-graphs by themselves: each has all of the memories, and its inputs and results in DRAM.
+
+    found: cycles by way and operation, of the region as a whole. known: estimates so far, of a batch."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    region: Region
+    batch: int
+    found: Mapping[Copies, Sequence[float]]
+    known: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
+
+    def part(self, operations: range, copies: Copies) -> Subgraph:
+        key = operations, copies
+        if key not in self.known:
+            whole = len(operations) == len(self.region.operations)
+            cycles = self.found[copies] if whole else part_cycles(self.machine, self.kernels, self.region, operations, copies, self.batch)
+            self.known[key] = sum(cycles)
+        return Subgraph(*key, self.known[key])
+
+    def priced(self, cut: Cut) -> Cut:
+        return tuple(self.part(part.operations, part.copies) for part in cut)
+
+    def moved(self, cut: Cut, places: Sequence[int], estimate: Callable[[Cut], float]) -> Cut:
+        """The cut with its borders at neighbouring places, as long as that lowers the estimate. places: operations behind which one may be, in
+        order."""
+        best = min((cut, *self._neighbours(cut, places)), key=estimate)
+        return cut if best == cut else self.moved(best, places, estimate)
+
+    def _neighbours(self, cut: Cut, places: Sequence[int]) -> Iterator[Cut]:
+        """One border further up or down."""
+        for number, (one, other) in enumerate(itertools.pairwise(cut)):
+            start, border, stop = one.operations.start, other.operations.start, other.operations.stop
+            below, above = bisect_left(places, border - 1), bisect_right(places, border - 1)
+            for place in (*places[max(below - 1, 0) : below], *places[above : above + 1]):
+                if start <= place < stop - 1:
+                    both = self.part(range(start, place + 1), one.copies), self.part(range(place + 1, stop), other.copies)
+                    yield (*cut[:number], *both, *cut[number + 2 :])
 
 
 def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> dict[Copies, list[float]]:
@@ -194,6 +232,18 @@ def likeness(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
     problems = (bound_problem(machine, kernels, region, bound) for bound in region.operations)
     steps = tuple(tuple((step.span.line, step.span.column) for step in problem.steps) for problem in problems)
     return machine.name, form_of(region), steps
+
+
+def waists(crossing: Mapping[int, float]) -> list[int]:
+    """The operations behind which least would go through DRAM, as between blocks of a network. crossing: by operation."""
+    return _narrow({place: crossing[place] for place in _narrow(crossing)})  # between the operations of a block every other place is narrow
+
+
+def _narrow(crossing: Mapping[int, float]) -> list[int]:
+    """Where no neighbouring place is less."""
+    places = sorted(crossing)
+    beside = {place: (*places[max(at - 1, 0) : at], *places[at + 1 : at + 2]) for at, place in enumerate(places)}
+    return [place for place in places if all(crossing[place] <= crossing[other] for other in beside[place])]
 
 
 Course = tuple[float, tuple[tuple[int, Copies], ...]]

@@ -62,7 +62,8 @@ def shareable(machine: Machine, storage: Storage, copies: Copies) -> dict[str, S
 def place_shared(
     machine: Machine, storage: Storage, candidates: SharedSlots, streams: Mapping[str, int], copies: Copies = ONE
 ) -> dict[str, SharedSlot]:
-    """Candidates with places, where all of their streams have one instance of the memory; the largest go to DRAM until the others fit.
+    """Candidates with places, where all of their streams have one instance of the memory; where there is no room, the largest go to DRAM of those that
+    are needed at the same time.
 
     streams: by buffer, how many make and read it, the first ones.
     """
@@ -77,7 +78,9 @@ def place_shared(
             if top <= room:
                 found |= {name: replace(slot, slot=Slot(0, offsets[name])) for name, slot in left.items()}
                 break
-            del left[max(left, key=lambda name: (left[name].size, name))]
+            highest = max(left, key=lambda name: (offsets[name] + left[name].size, name))
+            beside = [name for name, life in lives.items() if life[0] <= lives[highest][1] and lives[highest][0] <= life[1]]
+            del left[max(beside, key=lambda name: (left[name].size, name))]
     return found
 
 

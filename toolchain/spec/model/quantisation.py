@@ -56,26 +56,33 @@ class SumOrder:
     """The order of a sum's terms, by expressions over an operation's reduced indices: terms that agree in `blocks` are added up one after the other,
     by `terms`, from the first; the sums of the blocks are then added one after the other, from zero. No blocks: all terms from zero.
 
-    where: for which numbers of an operation the machine adds up so; None for all.
+    where: for which numbers of an operation the machine adds up so; None for all. over: reduced indices that run over more than the operation's own
+    extents, from the first to before the second number: operands are zero there, and zero times an infinity is NaN.
     """
 
     blocks: tuple[Expr, ...] = ()
     terms: tuple[Expr, ...] = ()
     where: Expr | None = None
+    over: tuple[tuple[str, tuple[Expr, Expr]], ...] = ()
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return (*self.blocks, *self.terms, *((self.where,) if self.where else ()), *(expr for _, ends in self.over for expr in ends))
 
 
 @dataclass(frozen=True)
 class Floats:
     """A machine that computes in a floating format: tensors are float16, products and sums float32, and every result is rounded once.
 
-    sums: by operation, the order of its sum; one that is not named adds its terms up in the order of its reduced axes.
+    sums: by operation, the orders of its sum, of which the first counts whose `where` holds; one that is not named adds its terms up in the order of
+    its reduced axes.
     """
 
-    sums: tuple[tuple[str, SumOrder], ...] = ()
+    sums: tuple[tuple[str, tuple[SumOrder, ...]], ...] = ()
 
-    def order(self, operation: str) -> SumOrder:
-        """The order in which an operation, by name, adds up."""
-        return dict(self.sums).get(operation) or SumOrder()
+    def orders(self, operation: str) -> tuple[SumOrder, ...]:
+        """The orders in which an operation, by name, may add up."""
+        return dict(self.sums).get(operation) or (SumOrder(),)
 
 
 @dataclass(frozen=True)

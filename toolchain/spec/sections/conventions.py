@@ -143,9 +143,15 @@ def quantisation(context: Context) -> Numerics | None:
 
 def _floats(context: Context, node: Node) -> Floats:
     """Names of operations and their indices are known where kernels are."""
-    parts = {name: {key: tuple(map(context.expr, order.entries(key))) for key in ("blocks", "terms")} for name, order in node.members("sums")}
-    where = {name: context.expr(condition) for name, order in node.members("sums") if (condition := order.get("where"))}
-    return Floats(tuple((name, SumOrder(**found, where=where.get(name))) for name, found in parts.items()))
+    listed = {name: found.children() if isinstance(found.value, list) else [found] for name, found in node.members("sums")}
+    return Floats(tuple((name, tuple(_sum_order(context, order) for order in orders)) for name, orders in listed.items()))
+
+
+def _sum_order(context: Context, node: Node) -> SumOrder:
+    blocks, terms = (tuple(map(context.expr, node.entries(key))) for key in ("blocks", "terms"))
+    where = node.get("where")
+    over = tuple((index, (context.expr(ends.value[0]), context.expr(ends.value[1]))) for index, ends in node.members("over"))
+    return SumOrder(blocks, terms, context.expr(where) if where else None, over)
 
 
 def _number(context: Context, name: str, node: Node, limits: tuple[int, int]) -> int:
