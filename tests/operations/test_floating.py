@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.operations.float_stages import blocks_of
-from toolchain.operations.floating import Bounds, activation_bounds, compute, evaluate_call, number_bounds
+from toolchain.operations.floating import Bounds, activation_bounds, compute, evaluate_call, number_bounds, order_of, ordered
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import numbers_of
 from toolchain.spec.arrays import Array
@@ -29,7 +30,7 @@ def order(blocks: str, terms: str) -> SumOrder:
     return SumOrder(*(tuple(expr(part) for part in text.split("; ") if part) for text in (blocks, terms)))
 
 
-BLOCKED = Floats((("conv2d", order("i // 2; u; v", "i % 2")),))
+BLOCKED = Floats((("conv2d", (order("i // 2; u; v", "i % 2"),)),))
 
 
 def halves(rng: np.random.Generator, *shape: int) -> Array:
@@ -69,7 +70,7 @@ def test_the_order_decides_the_last_bits() -> None:
     rng = np.random.default_rng(1)
     operands = [halves(rng, 1, 64, 14, 14), halves(rng, 32, 64, 3, 3), np.zeros(32, F32)]
     orders = ("i // 32; u; v", "i % 32"), ("u; v; i // 32", "i % 32"), ("", "i; u; v")
-    ways = [Floats((("conv2d", order(blocks, terms)),)) for blocks, terms in orders]
+    ways = [Floats((("conv2d", (order(blocks, terms),)),)) for blocks, terms in orders]
     one, other, plain = (evaluate_call(KINDS["conv2d"], "", {}, operands, way) for way in ways)
     assert (one != other).any()
     assert (one != plain).any()
@@ -83,6 +84,23 @@ def test_blocks_and_terms_name_every_place_once() -> None:
     assert len(blocks) == 3 * 2 * 3
     assert len({tuple(place.items()) for block in blocks for place in block}) == 30
     assert [block[0]["v"] for block in blocks_of(KINDS["conv2d"].meaning.over, numbers, SumOrder())][:4] == [0, 1, 2, 0]
+
+
+def test_the_first_order_whose_condition_holds() -> None:
+    kind, small = KINDS["conv2d"], replace(order("u", "v; i"), where=expr("kw < 3"))
+    floats = Floats((("conv2d", (small, replace(BLOCKED.orders("conv2d")[0], where=expr("kw < 5")))),))
+    assert [order_of(kind, {"kw": columns}, floats) for columns in (2, 3, 5)] == [*floats.orders("conv2d"), None]
+    assert [ordered(kind, {"kw": columns}, floats) for columns in (2, 3, 5)] == [True, True, False]
+
+
+def test_indices_that_run_further_meet_zeros_which_an_infinity_makes_nan() -> None:
+    """A window of two columns that is computed as three: the third has a weight of zero."""
+    wide = Floats((("conv2d", (replace(order("u; v", "i"), over=(("v", (expr("0"), expr("kw + 1"))),)),)),))
+    x, w, bias = np.ones((1, 1, 1, 4), F16), np.ones((1, 1, 1, 2), F16), np.zeros(1, F32)
+    x[..., 2] = np.inf
+    found = evaluate_call(KINDS["conv2d"], "", {}, [x, w, bias], wide)
+    np.testing.assert_array_equal(found[0, 0, 0], [np.nan, np.inf, np.inf])
+    np.testing.assert_array_equal(evaluate_call(KINDS["conv2d"], "", {}, [x, w, bias], BLOCKED)[0, 0, 0], [2, np.inf, np.inf])
 
 
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply"])

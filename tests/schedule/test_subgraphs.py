@@ -32,7 +32,7 @@ from toolchain.schedule.compile_region import compile_region, estimated_plan, fi
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.regions.stacking import stackable
-from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, write_parts
+from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, waists, write_parts
 from toolchain.spec.model import Machine
 
 
@@ -83,6 +83,15 @@ def test_no_other_path_costs_less(cycles: tuple[list[float], ...], start: float,
     assert [index for each in path for index in each.operations] == list(range(len(cycles[0])))
     assert cost(taken) == pytest.approx(min(map(cost, itertools.product(WAYS, repeat=len(cycles[0])))))
     assert sum(each.cycles for each in path) == pytest.approx(sum(found[way][index] for index, way in enumerate(taken)))
+
+
+def test_waists_are_between_blocks() -> None:
+    """Behind operations of a residual block two tensors cross, at one place inside a little less than beside it."""
+    block = (4, 5, 5, 8)
+    crossing = dict(enumerate((*block, *block, *block, 3, 3)))
+    assert waists(crossing) == [0, 4, 8, 12, 13]
+    assert waists({}) == []
+    assert waists({7: 1}) == [7]
 
 
 def outputs(parts: Parts, samples: NDArray[Any]) -> tuple[NDArray[Any], Executor]:

@@ -17,6 +17,7 @@ from toolchain.schedule.form.files import read_schedule_file
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.tasks.actions.paths import schedule_file
 from toolchain.timing.usage import summarise
@@ -88,6 +89,29 @@ def test_strips_are_for_a_first_layer_of_few_colours_with_stride_2(colours: int,
     pads = (kernel // 2,) * 4
     operation = convolution((1, colours, 56, 48), (32, kernel, kernel), pads=pads, strides=(stride, stride))
     assert choose_kernel(machine, load_kernels(machine), operation, ["x"]).kernel.name == found
+
+
+@pytest.mark.parametrize(
+    ("colours", "stride", "kernel", "found"),
+    [
+        (3, 2, 7, "squares"),
+        (4, 2, 3, "squares"),
+        (1, 2, 5, "squares"),
+        (5, 2, 7, "conv2d"),
+        (3, 1, 7, "conv2d"),
+        (3, 2, 9, "conv2d"),
+        (3, 2, 1, "conv2d"),
+    ],
+)
+def test_squares_are_for_every_first_layer_of_halves_with_stride_2(colours: int, stride: int, kernel: int, found: str) -> None:
+    """No other kernel adds up in their order, nor they in another's."""
+    machine = load_machine("stcp920:f16")
+    kernels = load_kernels(machine)
+    operation = convolution((1, colours, 56, 48), (32, kernel, kernel), pads=(kernel // 2 if kernel > 1 else 0,) * 4, strides=(stride, stride))
+    assert choose_kernel(machine, kernels, operation, ["x"]).kernel.name == found
+    if found == "squares":
+        with pytest.raises(UserError, match="sums of two by two pixels of a first layer have another order"):
+            choose_kernel(machine, {name: kernels[name] for name in kernels if name != "squares"}, operation, ["x"])
 
 
 def test_strips_take_a_seventh_of_the_products_cycles() -> None:

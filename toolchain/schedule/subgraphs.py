@@ -105,9 +105,10 @@ class Division:
 def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
     """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
 
-    Paths through the estimates of the whole region propose cuts; estimates of their sub-graphs by themselves rank them and move borders. A way that has no room for an operation is no choice. Copies may have several images: as rows where operations compute row by row, else as many as
-    one load of weights may serve, where a copy of each stream leaves images over. Estimates decide; the programs of the best cuts are timed where
-    estimates cannot tell them apart.
+    Paths through the estimates of the whole region propose cuts; estimates of their sub-graphs by themselves rank them and move borders; the
+    programs of the best cuts are timed where estimates cannot tell them apart. A way that has no room for an operation is no choice. Copies may have
+    several images: as rows where operations compute row by row, else as many as one load of weights may serve, where a copy of each stream leaves
+    images over.
 
     Raises UserError E1003, E1004 or E1008 where there is no way, and all of `compile_region`."""
     alone = _alone(machine, kernels, region, batch)

@@ -123,8 +123,22 @@ def test_a_floating_format_in_place_of_integers_where_it_holds() -> None:
     assert found is not None
     assert found.floats is not None
     assert (found.form, found.stored) == ("none", "float16")
-    assert {name: len(order.blocks) + len(order.terms) for name, order in found.floats.sums} == {"conv2d": 2}
-    assert not found.floats.order("add").terms
+    assert {name: [len(order.exprs) for order in orders] for name, orders in found.floats.sums} == {"conv2d": [2]}
+    assert not found.floats.orders("add")[0].terms
+
+
+def test_orders_of_a_sum_by_numbers_of_the_operation() -> None:
+    several = "[{terms: [v, i], blocks: [u], where: kw < 8, over: {v: [-1, 7]}}, {terms: [i]}]"
+    found = numerics(
+        f"{SHORT}  floats: {{when: LANES == 4, sums: {{conv2d: {several}}}}}\ntolerance: {{absolute: 1, relative: 0, because: halves}}\n"
+    )
+    assert found is not None
+    assert found.floats is not None
+    first, other = found.floats.orders("conv2d")
+    assert ([index for index, _ in first.over], len(first.exprs), first.where is None) == (["v"], 6, False)
+    assert (other.over, other.where) == ((), None)
+    with pytest.raises(UserError, match="E0116"):
+        numerics(f"{SHORT}  floats: {{when: LANES == 4, sums: {{conv2d: []}}}}\n")
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def shareable(machine: Machine, storage: Storage, copies: Copies) -> dict[str, S
 def place_shared(
     machine: Machine, storage: Storage, candidates: SharedSlots, streams: Mapping[str, int], copies: Copies = ONE
 ) -> dict[str, SharedSlot]:
-    """Candidates with places, where all of their streams have one instance of the memory; where there is no room, the largest go to DRAM of those that
-    are needed at the same time.
+    """Candidates with places, where all of their streams have one instance of the memory. Where there is no room, the largest that is needed beside
+    those without goes to DRAM.
 
     streams: by buffer, how many make and read it, the first ones.
     """
