@@ -1,0 +1,181 @@
+"""Layers that an optimiser fused give the same numbers written out, and become the machine's; what no rule says stays."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper
+
+from tests.graph.encoder import encoder
+from tests.graph.imported import normal, run
+from tests.graph.onnx_builder import n
+from toolchain.graph.importing.foreign_operators import VENDOR
+from toolchain.graph.importing.fused_layers import write_layers
+from toolchain.graph.importing.load import load_graph
+from toolchain.passes.attention import find_attention
+
+Array = np.ndarray
+OPTIMISE = """
+import sys
+from onnxruntime.transformers import optimizer
+plain, path, hidden = sys.argv[1:]
+options = optimizer.FusionOptions("bert")
+options.enable_attention = hidden == "0"
+optimizer.optimize_model(plain, "bert", num_heads=2, hidden_size=32, opt_level=0, optimization_options=options).save_model_to_file(path)
+"""
+"""In a process of its own, as the optimiser puts folders on the path of modules."""
+ROWS, WIDTH, HEADS = 6, 16, 2
+
+
+def network(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for name, array in inputs.items()],
+        [onnx.ValueInfoProto(name=name) for node in nodes for name in node.output if name.startswith("y")],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(VENDOR, 1)], ir_version=10)
+
+
+def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> onnx.ModelProto:
+    """What ONNX Runtime makes of the layers as given, and as written out."""
+    proto = network(nodes, inputs, constants, opset)
+    wanted = run(proto, inputs)
+    write_layers(proto)
+    assert not any(node.domain == VENDOR or node.op_type == "Attention" for node in proto.graph.node)
+    for name, array in run(proto, inputs).items():
+        np.testing.assert_allclose(array, wanted[name], rtol=1e-4, atol=1e-5)
+    return proto
+
+
+def stays(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> None:
+    proto = network(nodes, inputs, constants, opset)
+    before = proto.SerializeToString(deterministic=True)
+    write_layers(proto)
+    assert proto.SerializeToString(deterministic=True) == before
+
+
+def vendor(kind: str, operands: Sequence[str], results: Sequence[str] = ("y",), **attributes: Any) -> onnx.NodeProto:
+    return n(kind, list(operands), list(results), kind.lower(), domain=VENDOR, **attributes)
+
+
+@pytest.mark.parametrize(("kind", "bias"), [("BiasGelu", True), ("FastGelu", True), ("FastGelu", False), ("Gelu", False), ("QuickGelu", False)])
+def test_functions(kind: str, bias: bool) -> None:
+    check([vendor(kind, ["x", "b"] if bias else ["x"])], {"x": 3 * normal(0, 2, 3, 8)}, {"b": normal(1, 8)} if bias else {})
+
+
+@pytest.mark.parametrize("own", [["scale"], ["scale", "offset"], ["scale", "offset", "b"], ["scale", "", "b"]])
+def test_a_norm_of_a_sum(own: Sequence[str]) -> None:
+    operands = ["x", "s", *own]
+    constants = {name: normal(k, 8) for k, name in enumerate(("scale", "offset", "b")) if name in operands}
+    given = {"x": normal(5, 2, 3, 8), "s": normal(6, 2, 3, 8)}
+    check([vendor("SkipLayerNormalization", operands, epsilon=1e-3)], given, constants)
+    check([vendor("SkipLayerNormalization", operands, ["y", "", "", "y2"])], given, constants)
+    stays([vendor("SkipLayerNormalization", operands, ["y", "y1"])], given, constants)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.booleans(), st.booleans(), st.booleans())
+def test_embeddings(segments: bool, masked: bool, summed: bool) -> None:
+    rng = np.random.default_rng(0)
+    inputs = {"tokens": rng.integers(0, 9, (2, ROWS)).astype(np.int32)}
+    constants = {"words": normal(0, 9, WIDTH), "places": normal(1, 12, WIDTH), "scale": normal(3, WIDTH), "offset": normal(4, WIDTH)}
+    if segments:
+        inputs["segments"], constants["kinds"] = rng.integers(0, 2, (2, ROWS)).astype(np.int32), normal(2, 2, WIDTH)
+    if masked:
+        inputs["mask"] = (np.arange(ROWS) < np.array([[4], [6]])).astype(np.int32)
+    names = ["tokens", "segments" if segments else "", "words", "places", "kinds" if segments else "", "scale", "offset", "mask" if masked else ""]
+    results = ["y", "y1", *(["y2"] if summed else [])]
+    check([vendor("EmbedLayerNormalization", names, results)], inputs, constants)
+
+
+@settings(max_examples=16, deadline=None)
+@given(st.booleans(), st.booleans(), st.sampled_from([1.0, 0.25]))
+def test_products(left: bool, right: bool, alpha: float) -> None:
+    a, b = normal(0, 2, 3, *((5, 4) if left else (4, 5))), normal(1, 2, 3, *((6, 5) if right else (5, 6)))
+    check([vendor("FusedMatMul", ["a", "b"], transA=int(left), transB=int(right), alpha=alpha)], {"a": a, "b": b}, {})
+
+
+ACTIVE: list[tuple[str, list[float], bool]] = [
+    *(("", [], summed) for summed in (False, True)),
+    *(("Relu", [], summed) for summed in (False, True)),
+    *((kind, parameters, False) for kind, parameters in (("Clip", [0.0, 0.5]), ("LeakyRelu", [0.1]), ("Sigmoid", []), ("HardSigmoid", [0.3, 0.4]))),
+]
+"""ONNX Runtime fuses a sum with a ReLU alone."""
+
+
+@pytest.mark.parametrize(("activation", "parameters", "summed"), ACTIVE)
+def test_convolutions(activation: str, parameters: list[float], summed: bool) -> None:
+    more: dict[str, Any] = ({"activation": activation} if activation else {}) | ({"activation_params": parameters} if parameters else {})
+    inputs = {"x": normal(0, 1, 3, 6, 5)} | ({"z": normal(3, 1, 4, 6, 5)} if summed else {})
+    operands = ["x", "w", "b", *(["z"] if summed else [])]
+    check([vendor("FusedConv", operands, kernel_shape=[3, 3], pads=[1, 1, 1, 1], **more)], inputs, {"w": normal(1, 4, 3, 3, 3), "b": normal(2, 4)})
+
+
+MASK = np.array([[1] * 4 + [0] * 2, [1] * 6], np.int32)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.3]), st.booleans())
+def test_attention_with_packed_weights(bias: bool, masked: bool, causal: bool, scale: float, moved: bool) -> None:
+    inputs = {"x": normal(0, 2, ROWS, WIDTH)} | ({"mask": MASK} if masked else {}) | ({"scores": normal(4, 2, HEADS, ROWS, ROWS)} if moved else {})
+    constants = {"w": normal(1, WIDTH, 3 * WIDTH)} | ({"b": normal(2, 3 * WIDTH)} if bias else {})
+    operands = ["x", "w", "b" if bias else "", "mask" if masked else "", "", "scores" if moved else ""]
+    more: dict[str, Any] = {"scale": scale} if scale else {}
+    check([vendor("Attention", operands, num_heads=HEADS, unidirectional=int(causal), **more)], inputs, constants)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.booleans(), st.booleans(), st.sampled_from([ROWS, 4]))
+def test_attention_of_queries_keys_and_values(bias: bool, masked: bool, keys: int) -> None:
+    inputs = {"q": normal(0, 2, ROWS, WIDTH), "k": normal(1, 2, keys, WIDTH), "v": normal(2, 2, keys, WIDTH)}
+    inputs |= {"mask": MASK[:, :keys]} if masked else {}
+    operands = ["q", "k", "v", "b" if bias else "", "mask" if masked else ""]
+    check([vendor("MultiHeadAttention", operands, num_heads=HEADS)], inputs, {"b": normal(3, 3 * WIDTH)} if bias else {})
+
+
+@settings(max_examples=16, deadline=None)
+@given(st.booleans(), st.booleans(), st.sampled_from(["", "truth", "scores"]), st.sampled_from([0.0, 0.3]))
+def test_the_standards_attention(by_heads: bool, causal: bool, mask: str, scale: float) -> None:
+    shape = (2, HEADS, ROWS, WIDTH // HEADS) if by_heads else (2, ROWS, WIDTH)
+    inputs = {name: normal(k, *shape) for k, name in enumerate("qkv")}
+    if mask:
+        inputs["mask"] = np.tril(np.ones((ROWS, ROWS), bool)) if mask == "truth" else normal(5, ROWS, ROWS)
+    more: dict[str, Any] = ({} if by_heads else {"q_num_heads": HEADS, "kv_num_heads": HEADS}) | ({"scale": scale} if scale else {})
+    check([n("Attention", [*"qkv", *(["mask"] if mask else [])], ["y"], "a", is_causal=int(causal), **more)], inputs, {}, 23)
+
+
+def test_what_no_rule_says_stays() -> None:
+    x, w = {"x": normal(0, 1, ROWS, WIDTH)}, {"w": normal(1, WIDTH, 3 * WIDTH)}
+    stays([vendor("Attention", ["x", "w", "", "counts"], num_heads=HEADS)], {**x, "counts": np.array([4], np.int32)}, w)  # keys by their number
+    stays([vendor("Attention", ["x", "w"], ["y", "y1"], num_heads=HEADS)], x, w)  # a cache of keys
+    stays([vendor("FusedMatMul", ["x", "w"], transBatchA=1)], x, w)
+    heads = {name: normal(k, 1, ROWS, WIDTH if name == "q" else WIDTH // 2) for k, name in enumerate("qkv")}
+    stays([n("Attention", list("qkv"), ["y"], "a", q_num_heads=2, kv_num_heads=1)], heads, {}, 23)  # several queries to a key
+    stays([vendor("Inverse", ["x"])], {"x": normal(0, 3, 3)}, {})
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_an_encoder_that_onnx_runtime_optimised_has_its_attention(hidden: bool, tmp_path: Path) -> None:
+    """Its optimiser fuses every layer of a transformer; as a graph of ours the attentions are found as before."""
+    plain, path = encoder(layers=2), tmp_path / "fused.onnx"
+    onnx.save(plain, tmp_path / "plain.onnx")
+    done = subprocess.run(
+        [sys.executable, "-c", OPTIMISE, tmp_path / "plain.onnx", path, str(int(hidden))], capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    kinds = {node.op_type for node in onnx.load(path).graph.node if node.domain == VENDOR}
+    assert "SkipLayerNormalization" in kinds
+    found = load_graph(path)
+    assert not any(node.domain == VENDOR for node in found.graph)
+    assert sum(find_attention(node) is not None for node in found.graph) == 2
+    x = normal(3, 1, 16, 32)
+    np.testing.assert_allclose(run(found, {"x": x})["y"], run(plain, {"x": x})["y"], rtol=1e-4, atol=1e-5)
