@@ -1,21 +1,19 @@
 """bench/matrix: a row from what the tasks leave, the table, and what it says of rows that are wrong."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.bench_script import run_script
+
 GOOD = {"model": "digits", "machine": "vta", "nodes": 100.0, "macs": 100.0, "regions": 1, "images": 1, "ms": 0.1, "utilisation": 20.4,
         "tensors": 12, "exact": True, "races": 0, "bundle": "a", "same": "a", "wrong": "", "seconds": 1.0}  # fmt: skip
 
 
 def matrix(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "bench" / "matrix"), "--folder", str(folder), *words]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    return run_script("matrix", "--folder", str(folder), *words)
 
 
 def with_row(folder: Path, **changes: object) -> str:

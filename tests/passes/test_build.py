@@ -3,9 +3,6 @@
 Several machines share a graph: each takes what those before it left, in integers of its own.
 """
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +14,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.graph.onnx_builder import conv_net, n, save
+from tests.hash_seed import printed_elsewhere
 from tests.passes.test_quantize import NARROW, RULES, branchy, picture, samples
 from tests.reasons import against, said
 from toolchain.accuracy.errors import error_table
+from toolchain.graph.calibration.table import write_table
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, reasons_of, refusals_of, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER, integer_domain, is_integer, kind_of
@@ -298,24 +297,18 @@ def test_cross_layer_correction_moves_means_back(rule: str, tmp_path: Path) -> N
     assert all(np.array_equal(array, reference[name]) for name, array in oracle.items() if array.dtype == np.int8)
 
 
+def write_stages(path: Path, out: Path) -> None:
+    """The calibration table and the file of every pass."""
+    table = calibration_table(path, {}, {"x": np.random.default_rng(0).normal(size=(4, 1, 3, 8, 8)).astype(np.float32)})
+    build_graph(path, {}, Context(numerics=Numerics(), table=table), Store(out))
+    write_table(table, out / "table.json")
+
+
 def test_bytes_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     path = save(branchy(), tmp_path)
-    code = (
-        "import sys, numpy as np\n"
-        "from pathlib import Path\n"
-        "from toolchain.graph.calibration.table import write_table\n"
-        "from toolchain.graph.integers.endings import Numerics\n"
-        "from toolchain.graph.store import Store\n"
-        "from toolchain.passes.build import build_graph, calibration_table\n"
-        "from toolchain.passes.context import Context\n"
-        "path, out = Path(sys.argv[1]), Path(sys.argv[2])\n"
-        "table = calibration_table(path, {}, {'x': np.random.default_rng(0).normal(size=(4, 1, 3, 8, 8)).astype(np.float32)})\n"
-        "build_graph(path, {}, Context(numerics=Numerics(), table=table), Store(out))\n"
-        "write_table(table, out / 'table.json')\n"
-    )
-    found = []
-    for seed in ("1", "2"):
-        command = [sys.executable, "-c", code, str(path), str(tmp_path / seed)]
-        subprocess.run(command, check=True, cwd=Path(__file__).resolve().parents[2], env={**os.environ, "PYTHONHASHSEED": seed})
-        found.append({file.name: file.read_bytes() for file in sorted((tmp_path / seed).iterdir())})
+    code = "import sys; from pathlib import Path; from tests.passes.test_build import write_stages; write_stages(*map(Path, sys.argv[1:]))"
+    printed_elsewhere(code, str(path), str(tmp_path / "1"))
+    write_stages(path, tmp_path / "2")
+    found = [{file.name: file.read_bytes() for file in sorted((tmp_path / name).iterdir())} for name in ("1", "2")]
+    assert len(found[0]) > 10
     assert found[0] == found[1]

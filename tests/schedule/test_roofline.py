@@ -1,19 +1,13 @@
 """bench/vta_roofline runs, proves every layer and meets its goals; it exits with 1 where it does not."""
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.bench_script import run_script
 
 
 def test_every_layer_is_exact_and_the_goals_are_met(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "vta_roofline", tmp_path],
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_script("vta_roofline", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
     assert [row["layer"] for row in rows] == [f"C{k}" for k in range(2, 13)]
