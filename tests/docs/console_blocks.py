@@ -6,6 +6,7 @@ all that it prints, but for what a build says while it works. A line `<!-- conti
 """
 
 import contextlib
+import gc
 import io
 import os
 import re
@@ -61,6 +62,8 @@ def run_command(line: str) -> str:
         else:
             assert words[0] == "python"
             _run_script(words[1:])
+    gc.collect()  # graphs in circles keep the files of their weights open, hundreds for a page
+    gc.freeze()  # what is still there are caches; the next command need not look through them
     return PROGRESS.sub("", printed.getvalue())
 
 

@@ -1,6 +1,5 @@
 """Every page of docs/ is the truth: its files are written, its commands are run, and their output must be the page's."""
 
-import gc
 import sys
 from pathlib import Path
 
@@ -22,7 +21,6 @@ def test_every_file_and_command_of_the_page(page: Path, tmp_path: Path, monkeypa
         pytest.skip(f"{page.name} needs {missing}: a program, or of pip install '.[real]' and python models/real/prepare.py")
     monkeypatch.chdir(tmp_path)
     check_page(page, tmp_path, request.config.getoption("--update-golden"))
-    gc.collect()  # graphs in circles keep the files of their weights open, hundreds for a page
 
 
 def test_what_a_page_needs(tmp_path: Path) -> None:
