@@ -35,9 +35,18 @@ Number = Real | None
 """None is NaN."""
 
 
-@functools.lru_cache(maxsize=1 << 17)
 def decode(bits: int, kind: FloatType) -> Number:
     """The number that bits (as a signed or unsigned integer) stand for."""
+    return decoder(kind)(bits)
+
+
+@functools.cache
+def decoder(kind: FloatType) -> Callable[[int], Number]:
+    """`decode` of one format, which remembers the numbers of the latest bits: looking a format up takes longer than decoding."""
+    return functools.lru_cache(maxsize=1 << 17)(functools.partial(_decoded, kind))
+
+
+def _decoded(kind: FloatType, bits: int) -> Number:
     negative, code = bool(bits >> (kind.bits - 1) & 1), bits & kind.magnitude
     if code > kind.greatest:
         return Real(negative, None) if kind.infinities and code == kind.infinity else None
@@ -60,15 +69,20 @@ def encode(number: Number, kind: FloatType, saturate: bool = False) -> int:
 
 
 def _magnitude(size: Fraction | None, kind: FloatType) -> int:
-    beyond = kind.infinity if kind.infinities else kind.nan
     if size is None:
-        return beyond
+        return _beyond(kind)
     if not size:
         return 0
-    unit = max(_floor_log(size), 1 - kind.bias) - kind.fraction
-    count = _ratio_to_even(size.numerator << max(-unit, 0), size.denominator << max(unit, 0))
-    code = ((unit + kind.fraction + kind.bias - 1) << kind.fraction) + count
-    return code if code <= kind.greatest else beyond
+    above, below, bias = size.numerator, size.denominator, kind.bias
+    unit = max(_floor_log(above, below), 1 - bias) - kind.fraction
+    count = _ratio_to_even(above << -unit, below) if unit < 0 else _ratio_to_even(above, below << unit)
+    code = ((unit + kind.fraction + bias - 1) << kind.fraction) + count
+    return code if code <= kind.greatest else _beyond(kind)
+
+
+def _beyond(kind: FloatType) -> int:
+    """The bits of what is past the greatest number."""
+    return kind.infinity if kind.infinities else kind.nan
 
 
 def _ratio_to_even(numerator: int, denominator: int) -> int:
@@ -77,11 +91,10 @@ def _ratio_to_even(numerator: int, denominator: int) -> int:
     return whole + (2 * rest > denominator or (2 * rest == denominator and whole & 1))
 
 
-def _floor_log(size: Fraction) -> int:
-    """The greatest n with 2**n <= size, for a size above zero."""
-    above, below = size.numerator, size.denominator
+def _floor_log(above: int, below: int) -> int:
+    """The greatest n with 2**n <= above / below, for a ratio above zero."""
     guess = above.bit_length() - below.bit_length()
-    return guess if below << max(guess, 0) <= above << max(-guess, 0) else guess - 1
+    return guess if (below << guess <= above if guess > 0 else below <= above << -guess) else guess - 1
 
 
 def power_of_two(exponent: int) -> Fraction:

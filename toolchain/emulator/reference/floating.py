@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from toolchain.isa.semantics import ir
-from toolchain.spec.float_functions import Number, Real, decode, encode, function_value
+from toolchain.spec.float_functions import Number, Real, decode, decoder, encode, function_value
 from toolchain.spec.model import FloatType, ScalarType
 
 Operation = Callable[[Sequence[int]], int]
@@ -27,6 +27,7 @@ def operation(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Operation:
 
 
 def _operation(op: str, kind: FloatType) -> Operation:
+    number = decoder(kind)
     match op:
         case "from_bits":
             return lambda v: _signed(v[0], kind)
@@ -37,18 +38,18 @@ def _operation(op: str, kind: FloatType) -> Operation:
         case "abs":
             return lambda v: v[0] & kind.magnitude
         case "is_nan":
-            return lambda v: int(decode(v[0], kind) is None)
+            return lambda v: int(number(v[0]) is None)
         case "add" | "sub" | "mul" | "div":
             function = {"add": add, "sub": subtract, "mul": multiply, "div": divide}[op]
-            return lambda v: encode(function(decode(v[0], kind), decode(v[1], kind)), kind)
+            return lambda v: encode(function(number(v[0]), number(v[1])), kind)
         case "fma":
-            return lambda v: encode(add(multiply(decode(v[0], kind), decode(v[1], kind)), decode(v[2], kind)), kind)
+            return lambda v: encode(add(multiply(number(v[0]), number(v[1])), number(v[2])), kind)
         case "sqrt":
-            return lambda v: encode(root(decode(v[0], kind)), kind)
+            return lambda v: encode(root(number(v[0])), kind)
         case "exp" | "log" | "tanh" | "erf":
             return lambda v: function_value(op, v[0], kind)
         case "lt" | "le" | "eq":
-            return lambda v: int(_compare(op, decode(v[0], kind), decode(v[1], kind)))
+            return lambda v: int(_compare(op, number(v[0]), number(v[1])))
         case _:
             return lambda v: _extreme(op, v[0], v[1], kind)
 
@@ -117,28 +118,28 @@ def whole(number: int) -> Real:
 
 def reduction(e: ir.FloatReduce) -> Operation:
     """The function of all terms, in order; of `dot_exact`: of factors, each beside its partner."""
-    kind = e.type
+    kind, number = e.type, decoder(e.type)
+
+    def total(a: int, b: int) -> int:
+        return encode(add(number(a), number(b)), kind)
+
     match e.op:
         case "in_order":
-            return lambda terms: functools.reduce(lambda a, b: _sum(a, b, kind), terms)
+            return lambda terms: functools.reduce(total, terms)
         case "tree":
-            return lambda terms: functools.reduce(lambda a, b: _sum(a, b, kind), _trees(terms, e.width, kind))
+            return lambda terms: functools.reduce(total, _trees(terms, e.width, total))
         case "exact":
-            return lambda terms: encode(functools.reduce(add, [decode(bits, kind) for bits in terms]), kind)
+            return lambda terms: encode(functools.reduce(add, [number(bits) for bits in terms]), kind)
         case "dot_exact":
             return lambda terms: encode(functools.reduce(add, _products(terms, kind)), kind)
         case _:
             return lambda terms: functools.reduce(lambda a, b: _extreme(e.op, a, b, kind), terms)
 
 
-def _sum(a: int, b: int, kind: FloatType) -> int:
-    return encode(add(decode(a, kind), decode(b, kind)), kind)
-
-
-def _trees(terms: Sequence[int], width: int, kind: FloatType) -> Sequence[int]:
+def _trees(terms: Sequence[int], width: int, total: Callable[[int, int], int]) -> Sequence[int]:
     """The sums of each `width` neighbours."""
     while width > 1:
-        terms, width = [_sum(a, b, kind) for a, b in zip(terms[::2], terms[1::2], strict=True)], width // 2
+        terms, width = [total(a, b) for a, b in zip(terms[::2], terms[1::2], strict=True)], width // 2
     return terms
 
 
