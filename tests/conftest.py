@@ -29,9 +29,9 @@ settings.load_profile("suite")
 """Examples of a law that does not say how many. A deadline would fail on a busy machine."""
 
 
-SHARE = float(os.environ.get("TILEWRIGHT_EXAMPLES", "0.5"))
-"""The share of its examples that a law draws: every run draws others, so a daily run needs half of what one run alone would. 1 draws all, 4 for a
-night's run four times as many."""
+SHARE = float(os.environ.get("TILEWRIGHT_EXAMPLES", "0.3"))
+"""The share of its examples that a law draws: every run draws others, so one run of many needs less than one alone would, and the workflow `nightly`
+draws twice as many as are stated. 1 draws all."""
 FEWEST = 4
 """Examples that are drawn however small the share is."""
 

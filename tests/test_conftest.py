@@ -26,7 +26,7 @@ def test_three(n): counted("three")
 """
 
 
-@pytest.mark.parametrize(("share", "wanted"), [("", (20, 5, 3)), ("2", (80, 20, 6))])
+@pytest.mark.parametrize(("share", "wanted"), [("", (12, 4, 3)), ("2", (80, 20, 6))])
 def test_a_share_is_drawn(share: str, wanted: tuple[int, int, int], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_EXAMPLES", raising=False)
     if share:

@@ -50,6 +50,14 @@ def test_the_tests_run_as_they_do_before_a_change_lands() -> None:
     assert ".ci/run" in [step.get("run") for step in WORKFLOW["jobs"]["tests"]["steps"]]
 
 
+def test_every_night_each_law_draws_more_than_it_states() -> None:
+    nightly: dict[Any, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+    assert [*nightly[True]["schedule"][0]] == ["cron"]  # `on` is a truth to YAML
+    laws = nightly["jobs"]["laws"]
+    assert float(laws["env"]["TILEWRIGHT_EXAMPLES"]) > 1
+    assert ".ci/run" in [step.get("run") for step in laws["steps"]]
+
+
 def test_the_workflow_that_users_copy_runs_their_machine_and_model(tmp_path: Path) -> None:
     """Its steps in a clean folder, but for the installation and the check of the kernels, which the machine's own page runs."""
     page = (ROOT / "docs" / "continuous-integration.md").read_text()
