@@ -101,7 +101,7 @@ def test_a_sum_is_added_up_as_it_says(elements: int) -> None:
     assert [place["c"] for block in blocks_of({"c": "channels"}, {"channels": 3}, SumOrder()) for place in block] == [0, 1, 2]
 
 
-def one_norm(x: Array, scale: Array, offset: Array, epsilon: np.float32) -> Array:
+def one_norm(x: Array, scale: Array, offset: Array, epsilon: np.float32, centred: bool = True) -> Array:
     """A row in scalars of float32, 32 channels in order and then to the sum."""
 
     def total(terms: list[np.float32]) -> np.float32:
@@ -114,13 +114,13 @@ def one_norm(x: Array, scale: Array, offset: Array, epsilon: np.float32) -> Arra
         return whole
 
     wide = [F32(each) for each in x]
-    mean = F32(total(wide) / F32(len(x)))
+    mean = F32(total(wide) / F32(len(x))) if centred else F32(0)
     apart = [F32(each - mean) for each in wide]
     spread = np.sqrt(F32(F32(total([F32(each * each) for each in apart]) / F32(len(x))) + epsilon))
     return np.array([np.float16(F32(F32(F32(a / spread) * F32(s)) + b)) for a, s, b in zip(apart, scale, offset, strict=True)])
 
 
-def test_layer_norm_of_stcp920_row_by_row() -> None:
+def test_norms_of_stcp920_row_by_row() -> None:
     rng, kind = np.random.default_rng(3), kinds_of(load_machine("stcp920:f16"))["layer_norm"]
     x, scale, offset = (rng.standard_normal((1, 3, 64)) * 4).astype(np.float16), rng.random(64).astype(np.float16), rng.random(64).astype(F32)
     epsilon = F32(1e-12)
@@ -128,6 +128,9 @@ def test_layer_norm_of_stcp920_row_by_row() -> None:
     found = evaluate_halves(kind, numbers, {"x": x, "scale": scale, "offset": offset})
     for row in range(3):
         np.testing.assert_array_equal(found[0, row], one_norm(x[0, row], scale, offset, epsilon))
+    roots = evaluate_halves(kinds_of(load_machine("stcp920:f16"))["rms_norm"], numbers, {"x": x, "scale": scale})
+    for row in range(3):
+        np.testing.assert_array_equal(roots[0, row], one_norm(x[0, row], scale, np.zeros(64, F32), epsilon, centred=False))
 
 
 @pytest.mark.parametrize("masks", [1, 3])

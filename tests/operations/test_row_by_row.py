@@ -17,7 +17,9 @@ from toolchain.spec.arrays import Array
 from toolchain.verify.operation_check import Case, draw_case
 
 KINDS = {name: kind for name, kind in builtin_kinds().items() if (kind.meaning.of or kind.meaning.stages) and not kind.meaning.join}
-ALWAYS = {"reduce_mean", "reduce_max", "add", "subtract", "multiply", "maximum", "minimum", "prelu", "linear", "layer_norm", "softmax", "copy"}
+ALWAYS = {"reduce_mean", "reduce_max", "add", "subtract", "multiply", "maximum", "minimum", "prelu", "linear", "layer_norm", "softmax", "copy"} | {
+    "rms_norm"
+}
 """Row by row, whatever their numbers are."""
 TABLES = {name for name, kind in KINDS.items() if kind.meaning.table}
 

@@ -63,6 +63,8 @@ def test_softmax_and_layer_norm() -> None:
     scale, offset = np.arange(5.0), np.arange(5.0) - 2
     wanted = (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 1e-5) * scale + offset
     np.testing.assert_allclose(evaluate_stages(KINDS["layer_norm"], numbers, {"x": X, "scale": scale, "offset": offset}), wanted)
+    wanted = X / np.sqrt((X * X).mean(-1, keepdims=True) + 1e-5) * scale
+    np.testing.assert_allclose(evaluate_stages(KINDS["rms_norm"], numbers, {"x": X, "scale": scale}), wanted)
 
 
 def test_tables() -> None:

@@ -110,3 +110,55 @@ def test_other_rows_behind_rows_stay_what_they_are(first: int, axis: int, added:
 def test_channels_beside_channels_are_a_concat(tmp_path: Path) -> None:
     """Two rows each, so that the channels can stand side by side."""
     assert appended(tmp_path, first=1, axis=2, added=2) == Why.OTHER_AXIS()
+
+
+NORM: dict[str, np.ndarray] = {
+    "two": np.array(F(2)),
+    "one": np.array(F(1)),
+    "last": np.array([-1]),
+    "tiny": np.array(F(1e-6)),
+    "scale": normal(3, 8),
+    "many": normal(4, 8),
+}
+
+
+def norm(inverse: list[onnx.NodeProto], tiny: str = "tiny", power: str = "two") -> list[onnx.NodeProto]:
+    """A norm by the root of the mean square of x [1, 3, 8]. inverse: the nodes from `root` to `normal`."""
+    first = [n("Reshape", ["picture", "rows"], ["x3"], "rows"), n("Pow", ["x3", power], ["squares"], "squares")]
+    mean = [
+        n("ReduceMean", ["squares", "last"], ["mean"], "mean"),
+        n("Add", ["mean", tiny], ["shifted"], "shifted"),
+        n("Sqrt", ["shifted"], ["root"], "root"),
+    ]
+    return [*first, *mean, *inverse, n("Mul", ["normal", "scale"], ["y"], "y")]
+
+
+SPELLINGS = {
+    "quotient": [n("Div", ["x3", "root"], ["normal"], "normal")],
+    "reciprocal": [n("Reciprocal", ["root"], ["inverse"], "inverse"), n("Mul", ["x3", "inverse"], ["normal"], "normal")],
+    "one over": [n("Div", ["one", "root"], ["inverse"], "inverse"), n("Mul", ["x3", "inverse"], ["normal"], "normal")],
+}
+
+
+def normed(folder: Path, nodes: list[onnx.NodeProto]) -> Binding | None:
+    """The binding of rms_norm, None where no spelling matches."""
+    given = {**NORM, "rows": np.array([1, 3, 8])}
+    last: ir.Node = list(imported(folder, [n("Identity", ["x"], ["picture"], "same"), *nodes], (1, 3, 8), given).graph)[-1]
+    found = [match for template in default_templates() if template.computes == "rms_norm" and isinstance(match := find(template, last), Match)]
+    return bind(found[0]) if found else None
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_norm_takes_its_epsilon_from_a_constant(spelling: str, tmp_path: Path) -> None:
+    found = normed(tmp_path, norm(SPELLINGS[spelling]))
+    assert isinstance(found, Fused)
+    assert [operand.name for operand in found.operands][1] == "scale"
+    assert {**found.attributes} == {"epsilon": pytest.approx(1e-6)}
+
+
+def test_a_constant_of_several_numbers_is_no_attribute(tmp_path: Path) -> None:
+    found = normed(tmp_path, norm(SPELLINGS["quotient"], tiny="many"))
+    assert found is not None
+    assert not isinstance(found, Fused)
+    assert "epsilon" in text_of(found)
+    assert normed(tmp_path, norm(SPELLINGS["quotient"], power="one")) is None

@@ -94,7 +94,8 @@ VARIANTS: list[tuple[str, Fields]] = [
     ("NARROW", {"plain": 1}), ("HSOFTMAX", {"factor": 0x3E3504F3}), ("HSOFTMAX", {"masked": 1}),
     ("HSOFTMAX", {"channels": 51}), ("HSOFTMAX", {"masked": 1, "channels": 33}), ("HSOFTMAX", {"masked": 1, "mask_row": 4}),
     ("HSOFTMAX", {"channels": 7}),
-    ("HNORM", {}), ("HLOADT", {}), ("HLOADT", {"space": 2}), ("HLOADT", {"columns": 51}), ("HLOADT", {"space": 2, "columns": 3}),
+    ("HNORM", {}), ("HNORM", {"centred": 0}),
+    ("HLOADT", {}), ("HLOADT", {"space": 2}), ("HLOADT", {"columns": 51}), ("HLOADT", {"space": 2, "columns": 3}),
 ]  # fmt: skip
 SPECIAL = np.array([0, 1, 2, 0x3FF, 0x400, 0x3800, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7FFF], np.uint16)
 """Halves without signs: zero, subnormals, the least normal one, 1/2, 1, the greatest, infinity, NaNs signalling and quiet."""

@@ -153,7 +153,14 @@ def _plain(match: Match) -> Binding:
         operands.append(value)
     attributes: dict[str, object] = {}
     for name, place in template.attributes.items():
-        role, _, attribute = place.partition(".")
+        role, dot, attribute = place.partition(".")
+        if not dot:
+            (value,) = _given(match, role)
+            array = constant(value)
+            if array is None or array.size != 1:
+                return Why.NO_NUMBER(tensor=role)
+            attributes[name] = array.item()
+            continue
         given = match.nodes[role].attributes.get(attribute)
         if given is None:
             return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type)

@@ -77,10 +77,12 @@ def _counted(schema: onnx.defs.OpSchema) -> str:
 
 
 def check_attributes(places: Mapping[str, Node], pattern: Pattern) -> None:
-    """places: where each ROLE.ATTRIBUTE stands. Raises UserError E0107 for one that no operator of the node has."""
+    """places: where each ROLE.ATTRIBUTE stands, or the name of a tensor. Raises UserError E0107 for one that no operator of the node has."""
     for place, node in places.items():
         role, dot, attribute = place.partition(".")
         operators = list(_operators(pattern, role))
+        if not dot and place in names_of(pattern) and not operators:
+            continue  # a constant of one number
         if not dot or not operators:
             raise fail("E0107", f"'{place}' is no attribute of a node that the pattern binds", node.where(), "ROLE.ATTRIBUTE")
         if ANY in operators:

@@ -153,6 +153,7 @@ class Why(Enum):
     )
     AXES = Wording("{tensor:tensor} has {rank} axes", "Pictures [n, c, h, w] and rows [n, c] run on the machine: keep the tensor in that form.")
     ATTRIBUTE = Wording("the attribute {attribute} is {value}, not {wanted}", LIMIT)
+    NO_NUMBER = Wording("{tensor:tensor} is no constant of one number", "Export the model with that number written out.")
     ATTRIBUTE_MISSING = Wording("the attribute {attribute} of {operator} is left out", "Export the model with that attribute written out.")
 
     # activations and products

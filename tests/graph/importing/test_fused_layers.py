@@ -82,6 +82,18 @@ def test_a_norm_of_a_sum(own: Sequence[str]) -> None:
     stays([vendor("SkipLayerNormalization", operands, ["y", "y1"])], given, constants)
 
 
+@pytest.mark.parametrize("opset", [21, 23])
+def test_norms_by_the_root_of_the_mean_square(opset: int) -> None:
+    given, own = {"x": normal(5, 2, 3, 8)}, {"scale": normal(0, 8), "b": normal(1, 8)}
+    kind = "RMSNormalization" if opset == 23 else "SimplifiedLayerNormalization"
+    check([n(kind, ["x", "scale"], ["y"], "norm", axis=-1, epsilon=1e-3)], given, own, opset)
+    given["s"] = normal(6, 2, 3, 8)
+    for operands in (["x", "s", "scale"], ["x", "s", "scale", "b"]):
+        check([vendor("SkipSimplifiedLayerNormalization", operands, ["y", "", "", "y2"], epsilon=1e-3)], given, own, opset)
+    if opset == 23:
+        stays([n(kind, ["x", "scale"], ["y"], "norm", axis=1, epsilon=1e-3)], given, {"scale": normal(0, 3, 8)}, opset)
+
+
 @settings(max_examples=12, deadline=None)
 @given(st.booleans(), st.booleans(), st.booleans())
 def test_embeddings(segments: bool, masked: bool, summed: bool) -> None:

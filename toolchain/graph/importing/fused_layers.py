@@ -138,12 +138,33 @@ def _skip_norm(layer: Layer) -> bool:
     """Operands: x, what is added to it, scale, offset and bias, the last two optional; the fourth result is the sum."""
     if layer.hands_out(1, 2):
         return False
-    product = next((name for name in layer.node.input[:2] if layer.facts.makers.get(name) == "MatMul"), layer.operand(0))
-    other = layer.operand(1) if product == layer.operand(0) else layer.operand(0)
-    biased = layer.total([product, layer.operand(4)], "biased")  # a bias belongs to a layer's product, which a machine computes with it
-    x = layer.total([biased, other], "sum", layer.node.output[3] if layer.hands_out(3) else "")
+    x = _skipped(layer, layer.operand(4))
     own = [name for name in (layer.operand(2), layer.operand(3)) if name]
     layer.add("LayerNormalization", [x, *own], "norm", layer.node.output[0], axis=-1, epsilon=layer.given.get("epsilon", 1e-12))
+    return True
+
+
+def _skipped(layer: Layer, bias: str) -> str:
+    """The sum of the first two operands and a bias, which the fourth result hands out."""
+    product = next((name for name in layer.node.input[:2] if layer.facts.makers.get(name) == "MatMul"), layer.operand(0))
+    other = layer.operand(1) if product == layer.operand(0) else layer.operand(0)
+    biased = layer.total([product, bias], "biased")  # a bias belongs to a layer's product, which a machine computes with it
+    return layer.total([biased, other], "sum", layer.node.output[3] if layer.hands_out(3) else "")
+
+
+def _root_norm(layer: Layer) -> bool:
+    """Operands: x and scale, or x, what is added to it, scale and bias; the fourth result is the sum."""
+    skip = layer.node.op_type == "SkipSimplifiedLayerNormalization"
+    if layer.given.get("axis", -1) != -1 or layer.hands_out(1, 2):
+        return False
+    x, scale = layer.operand(0), layer.operand(1)
+    if skip:
+        x, scale = _skipped(layer, layer.operand(3)), layer.operand(2)
+    power = layer.add("Pow", [x, layer.constant("two", 2)], "squares")
+    mean = layer.add("ReduceMean", [power, layer.constant("axis", [-1], np.int64)], "power")
+    small = layer.constant("epsilon", layer.given.get("epsilon", 1e-12 if skip else 1e-5))
+    root = layer.add("Sqrt", [layer.add("Add", [mean, small], "shifted")], "root")
+    layer.add("Mul", [layer.add("Div", [x, root], "normal"), scale], "norm", layer.node.output[0])
     return True
 
 
@@ -323,6 +344,8 @@ def _later(layer: Layer, q: str, k: str) -> str:
 _RULES: Mapping[Key, Rule] = MappingProxyType(
     {
         ("", "Attention"): _standard_attention,
+        **{("", kind): _root_norm for kind in ("RMSNormalization", "SimplifiedLayerNormalization")},
+        (VENDOR, "SkipSimplifiedLayerNormalization"): _root_norm,
         **{(VENDOR, kind): _gelu for kind in ("BiasGelu", "FastGelu", "Gelu")},
         (VENDOR, "Attention"): _packed_attention,
         (VENDOR, "EmbedLayerNormalization"): _embed_norm,
