@@ -8,8 +8,18 @@ import pytest
 from toolchain.cli import main
 
 
-def test_the_groups_of_a_network_as_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test builds the network that others take over."""
+    return tmp_path_factory.mktemp("fusion")
+
+
+@pytest.fixture(autouse=True)
+def here(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shared)
+
+
+def test_the_groups_of_a_network_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fusion", "list", "target=vta", "model=digits", "--json"]) == 0
     (region,) = json.loads(capsys.readouterr().out)
     prices = {name: cover["cycles"] for name, cover in region["covers"].items()}
@@ -20,14 +30,12 @@ def test_the_groups_of_a_network_as_data(tmp_path: Path, monkeypatch: pytest.Mon
     assert pair["saved_bytes"] > 0
 
 
-def test_an_unknown_oracle_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_unknown_oracle_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "guess"]) == 1
     assert "E1202 there is no oracle 'guess'" in capsys.readouterr().err
 
 
-def test_an_oracle_is_learnt_and_prices_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_oracle_is_learnt_and_prices_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fusion", "learn", "target=vta", "model=digits,face_landmark", "--held-out", "face_landmark"]) == 0
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[0] == "model"
@@ -47,10 +55,7 @@ def test_an_oracle_is_learnt_and_prices_groups(tmp_path: Path, monkeypatch: pyte
         (["model=digits", "target=graphengine"], "E1012 an oracle is learnt for one machine; given: none"),
     ],
 )
-def test_what_cannot_be_learnt_from(
-    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_be_learnt_from(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     target = [] if any(word.startswith("target=") for word in words) else ["target=vta"]
     assert main(["fusion", "learn", *target, *words]) == 1
     assert told in capsys.readouterr().err
