@@ -259,14 +259,14 @@ def array_indices(operand: Operand, layout: Layout) -> dict[str, str]:
     return {index: index if index in operand.axes else next(others) for index in layout.domain}
 
 
-def reached(folder: Path, steps: Iterable[Step], tensor: Tensor) -> bool:
+def reached(steps: Iterable[Step], tensor: Tensor) -> bool:
     """Whether some step loads or stores it: an operand that none reaches has been left on chip."""
-    return tensor.written or any(f"{tensor.name}_base" in mentioned(folder, step.code) for step in steps)
+    return tensor.written or any(f"{tensor.name}_base" in step.names for step in steps)
 
 
-def with_views(machine: Machine, tensors: Iterable[Tensor], steps: Iterable[Step], folder: Path, node: Node) -> tuple[Tensor, ...]:
+def with_views(machine: Machine, tensors: Iterable[Tensor], steps: Iterable[Step], node: Node) -> tuple[Tensor, ...]:
     """Tensors whose views are not stated get those of the instructions that reach them. Raises UserError E1002 where these do not tell."""
-    codes = [(step.code, mentioned(folder, step.code)) for step in steps if not isinstance(step.code, str)]
+    codes = [(step.code, step.names) for step in steps if not isinstance(step.code, str)]
     return tuple(_viewed(machine, tensor, codes, node) for tensor in tensors)
 
 

@@ -216,7 +216,7 @@ class Step:
     instructions go to.
 
     cycles: how long a template's instructions keep its unit, for ranking tiles; None where the instructions themselves say it. multicast: a load
-    that several streams can take at once, as PLACE_receivers says.
+    that several streams can take at once, as PLACE_receivers says. names: those that its instructions depend on.
     """
 
     kind: str
@@ -229,6 +229,7 @@ class Step:
     when: Expr | None
     span: Span
     multicast: bool = False
+    names: tuple[str, ...] = ()
 
 
 COMPUTING = ("start", "compute", "finish")

@@ -94,7 +94,7 @@ class KernelReader:
         constants, residency = (*constants, *self.sequences.tables.made), node.get("residency")
         if len({c.memory for c in constants}) > 1 or (constants and residency is None):
             raise fail("E1002", "constants stand in one memory, and 'residency' says how they get there", node.where())
-        tensors = with_views(self.machine, [t for t in tensors if t in stated or reached(self.folder, steps, t)], steps, self.folder, node)
+        tensors = with_views(self.machine, [t for t in tensors if t in stated or reached(steps, t)], steps, node)
         return Kernel(
             name, node.text("computes"), self.folder, let, tuple(self.requirement(n, given) for n in node.entries("requires")), dims,
             tuple(self.expr(n.value["that"], sized | kept) for n in node.entries("where")), windows, places,
@@ -383,7 +383,7 @@ class KernelReader:
         known = (*seen.constants, *self.sequences.tables.made)
         constants = constants_in(names, known)
         uses = places_in(names, [c for c in known if c.name in constants], seen.places, place)
-        return Step(kind, place, code, uses, constants, units, cycles, when, span, kind == "load" and f"{place}_receivers" in names)
+        return Step(kind, place, code, uses, constants, units, cycles, when, span, kind == "load" and f"{place}_receivers" in names, names)
 
     def shaped_steps(self, tensors: Iterable[Tensor], own: Iterable[Step], seen: Seen) -> Iterator[Step]:
         """Loads and stores of tensors whose places have a shape that says how, where the kernel has none of its own."""
