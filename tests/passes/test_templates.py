@@ -38,6 +38,10 @@ from toolchain.spec.errors import Source, UserError
             "fusion: [{name: a, computes: conv2d, pattern: {op: Conv, as: node, inputs: [x, w]}, where: [attribute: {x.group: 1}]}]",
             "E0107 'x.group' is no attribute of a node that the pattern binds",
         ),
+        (
+            "fusion: [{name: a, computes: conv2d, pattern: {op: Conv, as: node, inputs: [x, w]}, where: [attribute: {x: 1}]}]",
+            "E0107 'x' is no attribute of a node that the pattern binds",
+        ),
     ],
 )
 def test_templates_without_meaning(text: str, words: str) -> None:

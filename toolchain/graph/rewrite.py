@@ -11,6 +11,8 @@ import onnx_ir as ir
 from toolchain.spec.arrays import Array
 
 ONNX_DOMAINS = ("", "ai.onnx")
+BY_HEADS, KEYS_LAST = (0, 2, 1, 3), (0, 2, 3, 1)
+"""Axes of [batch, rows, heads, channels] with the heads before the rows, and with the rows last."""
 GIVEN = "tilewright.given"
 CACHED = 1 << 16
 """Elements that stay in the processor's cache while they are worked on."""

@@ -13,13 +13,25 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import fused_call
-from toolchain.graph.rewrite import add_constant, constant, integer, ints, is_operator, known_shape, reshape_node, single_use, substitute, typed_node
+from toolchain.graph.rewrite import (
+    BY_HEADS,
+    KEYS_LAST,
+    add_constant,
+    constant,
+    integer,
+    ints,
+    is_operator,
+    known_shape,
+    reshape_node,
+    single_use,
+    substitute,
+    typed_node,
+)
 from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
 from toolchain.passes.attention_mask import LEAST, Mask, find_mask, lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 
-BY_HEADS, KEYS_LAST = (0, 2, 1, 3), (0, 2, 3, 1)
 SEQUENCE = 3
 """Axes of [batch, rows, channels]."""
 CLOSE = 1e-5

@@ -153,19 +153,26 @@ def _plain(match: Match) -> Binding:
         operands.append(value)
     attributes: dict[str, object] = {}
     for name, place in template.attributes.items():
-        role, dot, attribute = place.partition(".")
-        if not dot:
-            (value,) = _given(match, role)
-            array = constant(value)
-            if array is None or array.size != 1:
-                return Why.NO_NUMBER(tensor=role)
-            attributes[name] = array.item()
-            continue
-        given = match.nodes[role].attributes.get(attribute)
-        if given is None:
-            return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type)
-        attributes[name] = tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
+        attributes[name] = found = _number(match, place) if "." not in place else _attribute(match, place)
+        if isinstance(found, Reason):
+            return found
     return Fused("", tuple(operands), attributes)
+
+
+def _number(match: Match, tensor: str) -> object:
+    """The number that a constant holds; a Reason for another tensor."""
+    (value,) = _given(match, tensor)
+    array = constant(value)
+    return Why.NO_NUMBER(tensor=tensor) if array is None or array.size != 1 else array.item()
+
+
+def _attribute(match: Match, place: str) -> object:
+    """place: ROLE.ATTRIBUTE. A Reason for one that the node leaves out."""
+    role, _, attribute = place.partition(".")
+    given = match.nodes[role].attributes.get(attribute)
+    if given is None:
+        return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type)
+    return tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
 
 
 def _channel_vector(match: Match, value: ir.Value, name: str) -> ir.Value | New | Reason:

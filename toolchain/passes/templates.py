@@ -77,12 +77,10 @@ def _counted(schema: onnx.defs.OpSchema) -> str:
 
 
 def check_attributes(places: Mapping[str, Node], pattern: Pattern) -> None:
-    """places: where each ROLE.ATTRIBUTE stands, or the name of a tensor. Raises UserError E0107 for one that no operator of the node has."""
+    """places: where each ROLE.ATTRIBUTE stands. Raises UserError E0107 for one that no operator of the node has."""
     for place, node in places.items():
         role, dot, attribute = place.partition(".")
         operators = list(_operators(pattern, role))
-        if not dot and place in names_of(pattern) and not operators:
-            continue  # a constant of one number
         if not dot or not operators:
             raise fail("E0107", f"'{place}' is no attribute of a node that the pattern binds", node.where(), "ROLE.ATTRIBUTE")
         if ANY in operators:
@@ -174,6 +172,14 @@ def templates_of(section: Outline, kinds: Kinds | None = None) -> tuple[Template
     return tuple(gather(partial(_template, kinds or builtin_kinds()), section.node.children()))
 
 
+def _places(node: Node, pattern: Pattern) -> dict[str, Node]:
+    """Attributes that a template compares or takes; a number may also come from a constant, by the name of a tensor."""
+    conditions = [constraint.value["attribute"] for constraint in node.entries("where") if constraint.get("attribute")]
+    compared = {name: member for each in conditions for name, member in each.items()}
+    taken = {str(value.value): value for _, value in node.members("attributes")}
+    return compared | {place: value for place, value in taken.items() if "." in place or place not in names_of(pattern)}
+
+
 def _template(kinds: Kinds, node: Node) -> Template:
     computes, pattern = node.value["computes"], node.value["pattern"]
     if computes.value not in kinds:
@@ -191,9 +197,7 @@ def _template(kinds: Kinds, node: Node) -> Template:
     operands = tuple(each.name for each in kind.operands)
     if not reader:
         _check_plain(node, kind, known, attributes)
-    conditions = [constraint.value["attribute"] for constraint in node.entries("where") if constraint.get("attribute")]
-    places = {name: member for each in conditions for name, member in each.items()}
-    check_attributes(places | {str(value.value): value for _, value in node.members("attributes")}, parsed)
+    check_attributes(_places(node, parsed), parsed)
     vectors = tuple(str(member.value) for member in node.entries("vectors"))
     return Template(node.text("name"), kind.name, parsed, where, operands, reader, attributes, vectors)
 

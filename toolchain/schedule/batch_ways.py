@@ -72,7 +72,7 @@ def _with_several(
     for images in images_of_copies(machine, copies, batch):
         if images <= most:
             way = copies._replace(images=images)
-            yield way, part_cycles(machine, kernels, region, range(len(region.operations)), way, batch)
+            yield way, part_cycles(machine, kernels, region, way, batch)
 
 
 def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:
@@ -89,14 +89,14 @@ def _most_images(machine: Machine, part: Region) -> int:
     return min(MAX_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
 
 
-def part_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, operations: range, copies: Copies, batch: int) -> list[float]:
-    """As `batch_cycles`, for some of a region's operations; infinite where there is no room, or no kernel takes so many rows."""
+def part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
+    """As `batch_cycles`; infinite where there is no room, or no kernel takes so many rows."""
     try:
-        return batch_cycles(machine, kernels, part_of_region(region, operations), copies, batch)
+        return batch_cycles(machine, kernels, part, copies, batch)
     except UserError as error:
         if not error.only(REFUSED):
             raise
-        return [math.inf] * len(operations)
+        return [math.inf] * len(part.operations)
 
 
 def promising(region: Region, alone: Iterable[Sequence[float]], crossing: Mapping[int, float]) -> tuple[range, ...]:

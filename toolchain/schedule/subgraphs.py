@@ -166,9 +166,11 @@ class Parted:
         key = operations, copies
         if key not in self.known:
             whole = len(operations) == len(self.region.operations)
-            cycles = self.found[copies] if whole else part_cycles(self.machine, self.kernels, self.region, operations, copies, self.batch)
-            self.known[key] = sum(cycles)
+            self.known[key] = sum(self.found[copies] if whole else self._estimated(part_of_region(self.region, operations), copies))
         return Subgraph(*key, self.known[key])
+
+    def _estimated(self, part: Region, copies: Copies) -> list[float]:
+        return part_cycles(self.machine, self.kernels, part, copies, self.batch)
 
     def priced(self, cut: Cut) -> Cut:
         return tuple(self.part(part.operations, part.copies) for part in cut)

@@ -17,12 +17,12 @@ MOST = 2
 
 
 def processors() -> int:
-    """That this process may use."""
+    """The number that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def on_cores(make: Callable[[Piece], Made], pieces: Iterable[Piece]) -> list[Made]:
-    """What `make` answers for each piece. The first error ends it, and so does an interrupt; pieces that have not begun then are not made."""
+    """The result of `make` for each piece. The first error ends it, and so does an interrupt; pieces that have not begun by then are not made."""
     given = list(pieces)
     count = min(MOST, processors(), len(given))
     if count < 2:

@@ -396,7 +396,7 @@ def _register(register: str, index: Value, field_name: str) -> Value:
 
 
 def _held(frame: Frame, register: str, field_name: str, at: int) -> int:
-    """What a register holds. Raises UserError E0701 outside it, E0702 before anything was latched there."""
+    """The value of a register. Raises UserError E0701 outside it, E0702 before anything was latched there."""
     machine = frame.state.machine
     memory = machine.memory[register]
     where = instance(machine, memory.scope, frame.place)

@@ -74,7 +74,7 @@ class Stepper:
             for number in range(min((len(self._values[value]) for value in operands), default=1))
         ]
         found = on_cores(lambda feed: run_session(session, feed, place=self.place), feeds)
-        arrays = ([made[name] for made in found] for name in (entry.name for entry in session.get_outputs()))
+        arrays = ([made_of[name] for made_of in found] for name in (entry.name for entry in session.get_outputs()))
         self._values.update(zip(results, arrays, strict=True))
         self._forget(reads, last)
 

@@ -94,7 +94,7 @@ def _convolution(w: Writer) -> None:
     operands = [x, weight]
     if len(w.node.input) > 8 and w.node.input[8]:
         operands.append(_bias(w, w.node.input[8], w.node.input[1], w.node.input[4]))
-    w.store(w.add("Conv", operands, "sum", **w.keep("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")), 6)
+    w.store(w.add("Conv", operands, "sum", **w.keep(*CONVOLUTION)), 6)
 
 
 def _bias(w: Writer, bias: str, x_scale: str, w_scale: str) -> str:
@@ -138,6 +138,8 @@ def _concat(w: Writer) -> None:
 
 
 WINDOW = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides", "dilations")
+CONVOLUTION = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+"""Attributes of a pool and of a convolution."""
 
 
 def _pool(operator: str, *attributes: str) -> Rule:

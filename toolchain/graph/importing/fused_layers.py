@@ -14,20 +14,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.graph.importing.foreign_operators import VENDOR, Key, Writer
+from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Key, Writer
 from toolchain.graph.importing.resolve import infer_partly
 from toolchain.graph.nodes import replace_nodes
-from toolchain.graph.rewrite import ONNX_DOMAINS
+from toolchain.graph.rewrite import BY_HEADS, KEYS_LAST, ONNX_DOMAINS
 
 UNSEEN = -10_000.0
 """Added to the score of a key that may not be seen, as ONNX Runtime does by default: its share is 0 in float32."""
 QUICK = 1.702
 """QuickGelu's default factor inside the logistic function."""
-BY_HEADS, KEYS_LAST, SWAPPED = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)
+SWAPPED = (0, 1, 3, 2)
 
 
 class Known(NamedTuple):
-    """What inference tells of a tensor. shape: None for an extent that is open."""
+    """The type and shape of a tensor, by inference. shape: None for an extent that is open."""
 
     type: int
     shape: tuple[int | None, ...]
@@ -97,16 +97,21 @@ def _rule(node: onnx.NodeProto) -> Rule | None:
 def _write(graph: onnx.GraphProto, facts: Facts) -> bool:
     nodes, found = list[onnx.NodeProto](), False
     for node in graph.node:
-        rule, layer = _rule(node), Layer(node, facts)
-        if rule is None or not rule(layer):
-            nodes.append(node)
-            continue
-        nodes += layer.nodes
-        graph.initializer.extend(layer.constants)
-        found = True
+        layer = _written(node, facts)
+        nodes += [node] if layer is None else layer.nodes
+        graph.initializer.extend([] if layer is None else layer.constants)
+        found |= layer is not None
     if found:
         replace_nodes(graph, nodes)
     return found
+
+
+def _written(node: onnx.NodeProto, facts: Facts) -> Layer | None:
+    """None for a node that stays as it is."""
+    if (rule := _rule(node)) is None:
+        return None
+    layer = Layer(node, facts)
+    return layer if rule(layer) else None
 
 
 def _facts(proto: onnx.ModelProto) -> Facts:
@@ -211,7 +216,6 @@ def _product(layer: Layer) -> bool:
 
 
 ACTIVATIONS = MappingProxyType({"": (), "Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")})
-CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
 def _convolution(layer: Layer) -> bool:
@@ -223,7 +227,7 @@ def _convolution(layer: Layer) -> bool:
     plain, summed = kind == "", layer.has(3)
     out = layer.node.output[0]
     operands = [name for name in (layer.operand(number) for number in range(3)) if name]
-    x = layer.add("Conv", operands, "sum", out if plain and not summed else "", **layer.keep(*CONV))
+    x = layer.add("Conv", operands, "sum", out if plain and not summed else "", **layer.keep(*CONVOLUTION))
     if summed:
         x = layer.add("Add", [x, layer.operand(3)], "joined", out if plain else "")
     if limits:
@@ -238,16 +242,8 @@ def _packed_attention(layer: Layer) -> bool:
     if layer.has(4, 6) or layer.hands_out(1) or any(layer.given.get(name) for name in ("do_rotary", "qkv_hidden_sizes", "past_present_share_buffer")):
         return False
     x, weights, bias = (layer.operand(number) for number in range(3))
-    parts = list[str]()
-    for word, own in (("weight", weights), ("bias", bias)):
-        names = [f"{layer.node.output[0]}/{kind}.{word}" for kind in ("q", "k", "v")]
-        if own:
-            layer.nodes.append(helper.make_node("Split", [own], names, f"{layer.node.name}/{word}", axis=-1, num_outputs=3))
-        parts += names if own else [""] * 3
-    if not (masked := _mask_of_keys(layer, layer.operand(3))):
-        return False
-    sequences = [layer.total([layer.add("MatMul", [x, parts[k]], f"{kind}.product"), parts[k + 3]], kind) for k, kind in enumerate("qkv")]
-    return _attend(layer, sequences, int(layer.given["num_heads"]), [*masked.added, layer.operand(5)], bool(layer.given.get("unidirectional")))
+    products = [layer.add("MatMul", [x, own], f"{kind}.product") for kind, own in zip("qkv", _thirds(layer, weights, "weight"), strict=True)]
+    return _attend_to_keys(layer, products, bias, layer.operand(3))
 
 
 def _separate_attention(layer: Layer) -> bool:
@@ -256,13 +252,24 @@ def _separate_attention(layer: Layer) -> bool:
     ranks = {layer.rank(name) if name else None for name in (q, k, v)}
     if layer.has(6, 7, 8, 9) or layer.hands_out(1, 2, 3) or ranks != {3}:
         return False
-    names = [f"{layer.node.output[0]}/{kind}.bias" for kind in "qkv"] if bias else [""] * 3
-    if bias:
-        layer.nodes.append(helper.make_node("Split", [bias], names, f"{layer.node.name}/bias", axis=0, num_outputs=3))
-    if not (masked := _mask_of_keys(layer, layer.operand(4))):
+    return _attend_to_keys(layer, (q, k, v), bias, layer.operand(4))
+
+
+def _thirds(layer: Layer, packed: str, word: str) -> list[str]:
+    """The parts of queries, keys and values of a tensor that has them side by side; empty names where there is none."""
+    if not packed:
+        return [""] * 3
+    names = [f"{layer.node.output[0]}/{kind}.{word}" for kind in "qkv"]
+    layer.nodes.append(helper.make_node("Split", [packed], names, f"{layer.node.name}/{word}", axis=-1, num_outputs=3))
+    return names
+
+
+def _attend_to_keys(layer: Layer, sequences: Sequence[str], bias: str, mask: str) -> bool:
+    """sequences: queries, keys and values [batch, rows, channels]. bias: theirs side by side. mask: of keys; its other forms stay with the host."""
+    if (masked := _mask_of_keys(layer, mask)) is None:
         return False
-    sequences = [layer.total([each, own], kind) for each, own, kind in zip((q, k, v), names, "qkv", strict=True)]
-    return _attend(layer, sequences, int(layer.given["num_heads"]), [*masked.added, layer.operand(5)], bool(layer.given.get("unidirectional")))
+    biased = [layer.total(both, kind) for kind, *both in zip("qkv", sequences, _thirds(layer, bias, "bias"), strict=True)]
+    return _attend(layer, biased, int(layer.given["num_heads"]), [*masked, layer.operand(5)], bool(layer.given.get("unidirectional")))
 
 
 def _standard_attention(layer: Layer) -> bool:
@@ -284,21 +291,15 @@ def _standard_attention(layer: Layer) -> bool:
     return _attend(layer, list(layer.node.input[:3]), heads, added, bool(layer.given.get("is_causal")))
 
 
-class Masked(NamedTuple):
-    """Tensors to add to scores, none where no key is masked."""
-
-    added: tuple[str, ...]
-
-
-def _mask_of_keys(layer: Layer, mask: str) -> Masked | None:
-    """A mask [batch, keys] of ones for keys that count; None for another form, such as a count for each sample."""
+def _mask_of_keys(layer: Layer, mask: str) -> tuple[str, ...] | None:
+    """Tensors to add to scores for a mask [batch, keys] of ones for keys that count; None for another form, such as a count for each sample."""
     if not mask:
-        return Masked(())
+        return ()
     if layer.rank(mask) != 2:
         return None
     rows = layer.add("Unsqueeze", [mask, layer.constant("mask.axes", [1, 2], np.int64)], "mask.rows")
     counts = layer.add("Cast", [rows], "mask.counts", to=TensorProto.BOOL)
-    return Masked((_unless(layer, counts, "mask", layer.given.get("mask_filter_value", UNSEEN)),))
+    return (_unless(layer, counts, "mask", layer.given.get("mask_filter_value", UNSEEN)),)
 
 
 def _unless(layer: Layer, counts: str, word: str, drops: float = UNSEEN) -> str:

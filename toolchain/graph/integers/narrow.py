@@ -81,7 +81,7 @@ def _of_constant(array: Array) -> _Bound:
 
 
 def _bound(node: ir.Node, given: Sequence[_Bound], attributes: Mapping[str, ir.Attr]) -> _Bound | None:
-    """Of an operator's result; None of an operator that is not known. attributes: of the call."""
+    """The bound of an operator's result; None for an operator that is not known. attributes: those of the call."""
     if node.op_type == "Constant":
         return _of_constant(_constant_of(node, attributes))
     first, other = given[0], given[-1]
