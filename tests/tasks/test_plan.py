@@ -49,6 +49,44 @@ def test_kernels_that_are_left_out_are_another_machine(tmp_path: Path) -> None:
     assert parts[2] == parts[0] | {"kernels left out": "squares"}
 
 
+@pytest.mark.parametrize(
+    ("given", "batch"),
+    [
+        ({"objective": "latency"}, 1),
+        ({"objective": "latency", "batch": "1"}, 1),
+        ({"objective": "throughput", "batch": "5"}, 5),
+        ({"objective": "throughput"}, 3),
+        ({}, 0),
+    ],
+)
+def test_an_objective_is_a_batch(given: dict[str, str], batch: int, tmp_path: Path) -> None:
+    """The folder and the stages are those of the batch, so that a build is not made twice."""
+    named = {"batch": str(batch)} if batch else {}
+    own, same = (plan(tmp_path, "dnnvm:zu9", **more) for more in (given, named))
+    assert own.jobs[0].variables.batch == batch
+    assert own.jobs[0].folder == same.jobs[0].folder
+    assert [step.receipt_path for step in own.every] == [step.receipt_path for step in same.every]
+    assert own.steps[0]["schedule"].parts() == same.steps[0]["schedule"].parts()
+
+
+def test_a_machine_of_images_in_lockstep_fills_them(tmp_path: Path) -> None:
+    assert plan(tmp_path, "dpuv3", objective="throughput").jobs[0].variables.batch == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"objective": "latency", "batch": "8"}, "objective=latency is about one sample, and batch=8"),
+        ({"objective": "latency", "streams": "2"}, "objective=latency decides what 'streams' says; leave 'streams=' or 'objective=' out"),
+        ({"objective": "throughput", "batch": "4", "images": "2"}, "objective=throughput decides what 'images' says"),
+        ({"objective": "speed"}, "objective"),
+    ],
+)
+def test_an_objective_that_others_contradict(more: dict[str, str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"E1202.*{words}"):
+        plan(tmp_path, "dnnvm:zu9", **more)
+
+
 def test_two_forms_of_one_machine_clash(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E1207 'vta' and 'vta:ultra96' in 'target' are both the machine 'vta'"):
         plan(tmp_path, "vta,vta:ultra96")

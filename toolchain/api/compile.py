@@ -21,7 +21,7 @@ from toolchain.spec.files import write_atomic
 from toolchain.spec.search_policies import EFFORT, SEARCH, check_policy
 from toolchain.tasks.plan import ROOT, plan_of
 from toolchain.tasks.stage import Say
-from toolchain.tasks.variables import PLACES, Variables
+from toolchain.tasks.variables import CHOICES, Variables
 from toolchain.tasks.work import fulfil
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def compile_model(
     streams: int = 1,
     images: int = 0,
     batch: int = 0,
+    objective: str = "",
     search: str = SEARCH,
     effort: int = EFFORT,
     folder: str | Path = ROOT,
@@ -116,7 +117,8 @@ def compile_model(
     fallback: whether the host may run nodes that the machine cannot. schedule: the file of a region's schedule, or a folder of such files.
     streams: how many of the machine's share the work of every operation. images: how many a run takes, each on so many streams of its own; 0: as few
     as the machine can. batch: how many come at once, for which regions are cut into sub-graphs with images and streams of their own; 0: regions as
-    they are. search: the policy that proposes schedules. effort: how many are timed exactly.
+    they are. objective: `latency`, as a batch of 1, or `throughput`, of `batch` or of as many samples as the machine runs side by side.
+    search: the policy that proposes schedules. effort: how many are timed exactly.
     folder: for all files; one build is done again only where something changed.
     say: is told each step. Raises UserError.
     """
@@ -124,8 +126,8 @@ def compile_model(
     sizes, changed = _sizes(dims or {}), _changed(params or {})
     runs, several = _count("streams", streams, 1), _count("images", images, 0)
     variables = Variables(
-        _targets(target), (_model(model, root),), changed, sizes, fallback, _place(place), schedule=own, streams=runs, images=several,
-        batch=_count("batch", batch, 0), search=check_policy(search), effort=_count("effort", effort, 0),
+        _targets(target), (_model(model, root),), changed, sizes, fallback, _choice("place", place), schedule=own, streams=runs, images=several,
+        batch=_count("batch", batch, 0), objective=_choice("objective", objective), search=check_policy(search), effort=_count("effort", effort, 0),
     )  # fmt: skip
     built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)
@@ -154,7 +156,7 @@ def calibrate_in_use(
     def again(seen: "Mapping[str, Array]") -> Compiled:
         return compile_model(model, target, dims=dims, params=params, place=place, calibration=seen, folder=folder, say=say)
 
-    variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, _place(place))
+    variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, _choice("place", place))
     return in_use(_planned(variables, root, say), again, samples)
 
 
@@ -222,7 +224,7 @@ def _count(name: str, given: int, least: int) -> int:
     raise fail("E1202", f"'{name}' is a whole number from {least} on, not {given!r}")
 
 
-def _place(place: str) -> str:
-    if place and place not in PLACES:
-        raise fail("E1202", f"'place' is {' or '.join(PLACES)}, not {place!r}", hint=nearest(place, PLACES))
-    return place
+def _choice(name: str, value: str) -> str:
+    if value and value not in CHOICES[name]:
+        raise fail("E1202", f"'{name}' is {' or '.join(CHOICES[name])}, not {value!r}", hint=nearest(value, CHOICES[name]))
+    return value

@@ -46,6 +46,7 @@ def plan_of(variables: Variables, root: Path) -> Plan:
         raise fail("E1202", "which machine? there is no 'target='", hint="for example target=NAME; `tilewright target list` says which there are")
     deployment = _deployment(variables)
     targets = _deployed(deployment, variables, root / ".machines") if deployment else _targets(variables, root / ".machines")
+    variables = _aimed(variables, max(target.streams * target.lockstep for target in targets))
     models = tuple(check_states(with_lengths(_job(name, targets, variables, root, deployment))) for name in _models(targets[0], variables))
     jobs = tuple(each for job in models for each in jobs_of(job))
     _no_two_alike(jobs)
@@ -131,12 +132,23 @@ def _check_streams(target: Target, streams: int) -> None:
         raise fail("E1202", f"streams={streams}: machine '{target.name}' runs {runs}", hint=f"at most streams={target.streams}")
 
 
+def _aimed(variables: Variables, most: int) -> Variables:
+    """With the batch that the objective asks for. most: samples that a machine runs side by side. Raises UserError E1202 for a batch that contradicts
+    it."""
+    if variables.objective == "latency":
+        if variables.batch > 1:
+            raise fail("E1202", f"objective=latency is about one sample, and batch={variables.batch}", hint="leave one of the two out")
+        return replace(variables, batch=1)
+    return replace(variables, batch=variables.batch or most) if variables.objective else variables
+
+
 def _check_batch(variables: Variables) -> None:
     """Raises UserError E1202 beside variables that a batch decides."""
     beside = {"streams": variables.streams > 1, "images": variables.images > 0, "schedule": bool(variables.schedule)}
     if variables.batch and any(beside.values()):
         name = next(name for name, given in beside.items() if given)
-        raise fail("E1202", f"batch={variables.batch} decides what '{name}' says", hint=f"leave '{name}=' or 'batch=' out")
+        by, word = ("objective", variables.objective) if variables.objective else ("batch", str(variables.batch))
+        raise fail("E1202", f"{by}={word} decides what '{name}' says", hint=f"leave '{name}=' or '{by}=' out")
 
 
 def _check_images(target: Target, variables: Variables) -> None:

@@ -34,6 +34,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "streams": "how many of the machine's programs share the work of every operation; left out: 1",
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
         "batch": "how many samples come at once; regions are cut into sub-graphs with images and streams of their own; left out: regions as they are",
+        "objective": "latency: one sample as soon as can be, as batch=1; throughput: of `batch`, left out as many as the machine runs side by side",
         "search": "the policy that proposes schedules: greedy, climb, cover, optimal, or one of an installed package; left out: climb",
         "effort": "how many schedules of a region are timed exactly; 0: the first is taken by estimates; left out: 2",
         "without": "kernels of the machine that are left out, with + between them; left out: none",
@@ -41,7 +42,13 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
     }
 )
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"beyond": ("error", "host"), "fallback": ("yes", "no"), "place": ("pays", "all", "least"), "html": ("yes", "no")}
+    {
+        "beyond": ("error", "host"),
+        "fallback": ("yes", "no"),
+        "place": ("pays", "all", "least"),
+        "objective": ("latency", "throughput"),
+        "html": ("yes", "no"),
+    }
 )
 """The values of variables that have few."""
 
@@ -82,6 +89,7 @@ class Variables:
     streams: how many of the machine's share the tiles of every operation that the search schedules.
     images: how many a run takes, each on `streams` of its own; 0 for as few as the machine can.
     batch: how many samples come at once, for which regions are cut into sub-graphs; 0 for regions as they are.
+    objective: `latency` or `throughput`, from which a plan makes the batch; empty where nothing is said.
     search: the policy that proposes schedules. effort: how many of a region are timed exactly, at most.
     html: whether a report is written as a page for a browser as well. without: kernels of the machine that are left out, in the order of names.
     """
@@ -98,6 +106,7 @@ class Variables:
     streams: int = 1
     images: int = 0
     batch: int = 0
+    objective: str = ""
     search: str = SEARCH
     effort: int = EFFORT
     without: tuple[str, ...] = ()
@@ -125,6 +134,7 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         _count("streams", given.get("streams", "1")),
         _count("images", given["images"]) if "images" in given else 0,
         _count("batch", given["batch"]) if "batch" in given else 0,
+        _choice("objective", given.get("objective", ""), CHOICES["objective"]),
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
