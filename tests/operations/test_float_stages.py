@@ -133,20 +133,39 @@ def test_norms_of_stcp920_row_by_row() -> None:
         np.testing.assert_array_equal(roots[0, row], one_norm(x[0, row], scale, np.zeros(64, F32), epsilon, centred=False))
 
 
-@pytest.mark.parametrize("masks", [1, 3])
-def test_attention_of_stcp920_is_near_the_true_one(masks: int) -> None:
+@pytest.mark.parametrize(("masks", "share"), [(1, 1), (3, 1), (3, 2)])
+def test_attention_of_stcp920_is_near_the_true_one(masks: int, share: int) -> None:
     rng, kind = np.random.default_rng(4), kinds_of(load_machine("stcp920:f16"))["spaced_masked_attention_probabilities"]
-    x, z = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (3, 27))
+    x, z = (rng.standard_normal((1, rows, channels)).astype(np.float16) for rows, channels in ((3, 128), (27, 128 // share)))
     mask = np.where(rng.random((1, masks, 27)) < 0.3, -65504, 0).astype(np.float16)
-    numbers = {"batch": 1, "rows": 3, "masks": masks, "keys": 27, "channels": 128, "heads": 2, "spare": 5, "inner": 64, "room": 32, "cells": 64}
+    numbers = {"batch": 1, "rows": 3, "masks": masks, "keys": 27, "channels": 128, "key_channels": 128 // share, "heads": 2, "spare": 5}
+    numbers |= {"inner": 64, "share": share, "room": 32, "cells": 64}
     found = evaluate_halves(kind, numbers, {"x": x, "z": z, "mask": mask}).reshape(3, 2, 32)
     assert not found[..., 27:].any()
     found = found[..., :27]
-    queries, keys = (each[0].astype(np.float64).reshape(-1, 2, 64) for each in (x, z))
+    queries, keys = (each[0].astype(np.float64).reshape(len(each[0]), -1, 64) for each in (x, z))
+    keys = keys.repeat(share, 1)
     scores = np.einsum("mgi,ogi->mgo", queries, keys) / math.sqrt(64) + mask[0, :, None].astype(np.float64)
     power = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(found, power / power.sum(-1, keepdims=True), rtol=0.02, atol=2e-4)
     assert not found[np.broadcast_to(mask[0, :, None] < 0, found.shape)].any()
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("half", [16, 32])
+def test_rotary_positions_of_stcp920_row_by_row(half: int, interleaved: int) -> None:
+    """Two heads of 64 channels, all or half of them turned: two products and a sum in float32, rounded once."""
+    rng, kind = np.random.default_rng(6), kinds_of(load_machine("stcp920:f16"))["rotary"]
+    x, cos, sin = (rng.standard_normal((1, 3, channels)).astype(np.float16) for channels in (128, half, half))
+    numbers = {"batch": 1, "tables": 1, "rows": 3, "channels": 128, "heads": 2, "half": half, "interleaved": interleaved}
+    numbers |= {"inner": 64, "turned": 2 * half, "span": 1 if interleaved else half}
+    found = evaluate_halves(kind, numbers, {"x": x, "cos": cos, "sin": sin}).reshape(3, 2, 64)
+    given, tables = x[0].astype(F32).reshape(3, 2, 64), [table[0].astype(F32)[:, None] for table in (cos, sin)]
+    first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else (slice(half), slice(half, 2 * half))
+    a, b = given[..., first], given[..., second]
+    np.testing.assert_array_equal(found[..., first], (a * tables[0] - b * tables[1]).astype(np.float16))
+    np.testing.assert_array_equal(found[..., second], (b * tables[0] + a * tables[1]).astype(np.float16))
+    np.testing.assert_array_equal(found[..., 2 * half :], given[..., 2 * half :])
 
 
 def test_softmax_of_stcp920_row_by_row() -> None:

@@ -84,6 +84,19 @@ ROWS: dict[str, Fields] = {
         "params": 200,
         "channels": 64,
     },
+    "HTURN": {
+        "rows": 2,
+        "width": 3,
+        "lines": 2,
+        "target": 64,
+        "source_row": 12,
+        "source_pixel": 4,
+        "target_row": 12,
+        "target_pixel": 4,
+        "cosine": 200,
+        "sine": 210,
+        "table_row": 2,
+    },
     "HLOADT": {"space": 1, "rows": 2, "width": 2, "local": 256, "local_row": 64, "local_pixel": 128, "remote_row": 128, "remote_pixel": 2, "step": 4},
     "HFUNC": {"rows": 2, "width": 3, "groups": 2, "target": 64, "source_row": 12, "source_pixel": 4, "target_row": 12, "target_pixel": 4},
 }
@@ -95,6 +108,8 @@ VARIANTS: list[tuple[str, Fields]] = [
     ("HSOFTMAX", {"channels": 51}), ("HSOFTMAX", {"masked": 1, "channels": 33}), ("HSOFTMAX", {"masked": 1, "mask_row": 4}),
     ("HSOFTMAX", {"channels": 7}),
     ("HNORM", {}), ("HNORM", {"centred": 0}),
+    ("HTURN", {}), ("HTURN", {"neighbours": 1}), ("HTURN", {"lines": 1, "rest": 2}), ("HTURN", {"lines": 1, "rest": 2, "neighbours": 1}),
+    ("HTURN", {"target": 0}), ("HTURN", {"target": 0, "neighbours": 1}),
     ("HLOADT", {}), ("HLOADT", {"space": 2}), ("HLOADT", {"columns": 51}), ("HLOADT", {"space": 2, "columns": 3}),
 ]  # fmt: skip
 SPECIAL = np.array([0, 1, 2, 0x3FF, 0x400, 0x3800, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7FFF], np.uint16)
@@ -177,6 +192,23 @@ def test_a_product_may_take_one_pixel_for_all() -> None:
     for pixel in range(6):
         expected = (halves(state, pixel * 4, 64) * halves(state, 30, 64)).astype(np.float16)
         assert np.array_equal(halves(state, 64 + pixel * 4, 64), expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("neighbours", [0, 1])
+@pytest.mark.parametrize("lines", [1, 2])
+def test_pairs_turn_by_the_angles_of_their_row(lines: int, neighbours: int) -> None:
+    """Two rows of three heads of 64 channels, all or the first 32 of them turned: two products and a sum, rounded once to halves."""
+    fields = {"lines": lines, "rest": 4 - 2 * lines, "neighbours": neighbours}
+    state, turned = after(ENGINES[-1], program_of("HTURN", ROWS["HTURN"] | fields), 5, 0.0), 32 * lines
+    for row in range(2):
+        cos, sin = (halves(state, table + row * 2, 16 * lines) for table in (200, 210))
+        for head in range(3):
+            x, y = (halves(state, at + row * 12 + head * 4, 64) for at in (0, 64))
+            a, b = (x[:turned:2], x[1:turned:2]) if neighbours else (x[: turned // 2], x[turned // 2 : turned])
+            c, d = (y[:turned:2], y[1:turned:2]) if neighbours else (y[: turned // 2], y[turned // 2 : turned])
+            assert np.array_equal(c, (a * cos - b * sin).astype(np.float16).astype(np.float32))
+            assert np.array_equal(d, (b * cos + a * sin).astype(np.float16).astype(np.float32))
+            assert np.array_equal(x[turned:], y[turned:])
 
 
 def truth(name: str, x: Array) -> Array:

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
+from tests.graph.llama import Shape, llama
 from tests.verify.builds import build
 from tests.verify.networks import network
 from toolchain.graph.integers.functions import is_integer, kind_of
@@ -95,6 +96,40 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, cau
     shares = "spaced_masked_attention_probabilities" if causal else "spaced_attention_probabilities"
     assert kinds >= {"layer_norm", shares, "spaced_attention_values", "gelu", "linear", "add"}
     assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather", *(["Where"] if causal else [])}
+
+
+DECODERS: list[tuple[Shape, dict[str, str]]] = [
+    (Shape(rows=40), {"streams": "2"}),
+    (Shape(rows=9, inner=64, heads=2, shared=1, turned=32), {"batch": "2"}),
+    (Shape(rows=9, shared=4, interleaved=True, computed=True), {}),
+]
+
+
+@pytest.mark.parametrize(("shape", "more"), DECODERS, ids=["two queries to a key", "half of a head", "neighbours by positions"])
+def test_a_layer_of_todays_decoders_stands_on_the_machine_as_a_whole(shape: Shape, more: dict[str, str], tmp_path: Path) -> None:
+    """Norms by roots, rotary positions, attention with a key for several queries and a gated layer: the host has tables and masks alone."""
+    onnx.save(llama(shape), tmp_path / "llama.onnx")
+    text = f"model: {{name: llama, summary: a layer}}\nonnx: llama.onnx\ncalibration: {{seeded: 4}}\nplace: {'pays' if 'batch' in more else 'all'}\n"
+    (tmp_path / "llama.yaml").write_text(text + (f"inputs: {{positions: {{shape: [1, {shape.rows}], below: 900}}}}\n" if shape.computed else ""))
+    _, built, samples = build(TARGET, str(tmp_path / "llama.yaml"), tmp_path / "build", effort="0", **more)
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    told = verdict_text(verdict)
+    assert verdict.exact, told
+    assert len(verdict.regions) == 1
+    assert all(output.allowed for output in verdict.outputs)
+    kinds = [kind_of(node) for node in built.integer.graph if is_integer(node)]
+    assert {"rms_norm", "spaced_masked_attention_probabilities", "spaced_attention_values", "sigmoid", "multiply", "linear", "add"} < {*kinds}
+    assert kinds.count("rotary") == 2
+    assert {node.op_type for node in built.integer.graph if not node.domain} <= {
+        "Where",
+        "Reshape",
+        "Cast",
+        "Unsqueeze",
+        "Mul",
+        "Concat",
+        "Cos",
+        "Sin",
+    }
 
 
 PRODUCTS = """

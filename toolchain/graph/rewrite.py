@@ -132,7 +132,7 @@ def typed_node(
     shape: Sequence[int],
     dtype: ir.TypeProtocol | None,
     name: str,
-    **attributes: Sequence[int],
+    **attributes: Sequence[int] | int,
 ) -> ir.Node:
     """A new node, not yet in the graph, whose one result is called as it is. name: as far as it is free."""
     made = ir.node(kind, list(inputs), attributes, name=fresh_name(graph, name), num_outputs=1)

@@ -23,14 +23,15 @@ from toolchain.graph.rewrite import (
     is_operator,
     known_shape,
     reshape_node,
-    single_use,
     substitute,
     typed_node,
 )
 from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
 from toolchain.passes.attention_mask import LEAST, Mask, find_mask, lay_out_mask
+from toolchain.passes.attention_operands import chain, made_by, only_reader, scaled, split
 from toolchain.passes.context import Context, Device, Pass
+from toolchain.passes.lay_out_rotary import lay_out_rotary
 
 SEQUENCE = 3
 """Axes of [batch, rows, channels]."""
@@ -62,8 +63,8 @@ FAMILIES = (
 
 @dataclass(frozen=True)
 class Attention:
-    """queries, keys, values: sequences [batch, rows, channels]. of_shares, of_values: the nodes of each half, readers first. shares: the result of
-    the first half, a sequence where a pass has laid it out as one.
+    """queries, keys, values: sequences [batch, rows, channels]. heads: of queries, `share` of which look at the same head of keys and values.
+    of_shares, of_values: the nodes of each half, readers first. shares: the result of the first half, a sequence where a pass has laid it out as one.
     """
 
     queries: ir.Value
@@ -73,6 +74,7 @@ class Attention:
     of_shares: tuple[ir.Node, ...]
     of_values: tuple[ir.Node, ...]
     mask: Mask | None = None
+    share: int = 1
 
     @property
     def shares(self) -> ir.Value:
@@ -94,7 +96,7 @@ class Attention:
 
     def fits(self, family: Family) -> bool:
         """Whether its mask and the zeros behind its shares are those of a family, or can become them."""
-        if self.mask is not None and not _takes(family, self.mask):
+        if (self.mask is not None and not _takes(family, self.mask)) or (self.share > 1 and not family.spaced):
             return False
         laid = self.mask is None or self.mask.row is None or len(known_shape(self.mask.row) or ()) == family.mask
         return not self.laid_out or (laid and (family.spaced or not self.spare))
@@ -111,28 +113,18 @@ def _takes(family: Family, mask: Mask) -> bool:
     return one or mask.drops >= LEAST if family.spaced else one and not mask.known
 
 
-@dataclass(frozen=True)
-class _Operand:
-    """A tensor that was split into heads. factor: of all its elements."""
-
-    source: ir.Value
-    heads: int
-    factor: float
-    taken: tuple[ir.Node, ...]
-
-
 def find_attention(softmax: ir.Node) -> Attention | None:
     """The attention that a Softmax is part of; None for any other Softmax."""
     if not is_operator(softmax, "Softmax") or integer(softmax, "axis", -1) not in (-1, 3):
         return None
     masked = find_mask(softmax.inputs[0])
-    scores = _scaled(masked[1] if masked else softmax.inputs[0])
-    product = _made_by(scores.value, "MatMul")
+    scores = scaled(masked[1] if masked else softmax.inputs[0])
+    product = made_by(scores.value, "MatMul")
     there, back = _laid_out(softmax.outputs[0])
     shares = (back[0] if back else softmax).outputs[0]
-    context = _only_reader(shares, "MatMul")
-    moved = context and _only_reader(context.outputs[0], "Transpose")
-    joined = moved and _only_reader(moved.outputs[0], "Reshape")
+    context = only_reader(shares, "MatMul")
+    moved = context and only_reader(context.outputs[0], "Transpose")
+    joined = moved and only_reader(moved.outputs[0], "Reshape")
     if (
         not (product and context and moved and joined)
         or context.inputs[0] is not shares
@@ -140,8 +132,10 @@ def find_attention(softmax: ir.Node) -> Attention | None:
         or ints(moved, "perm", ()) != BY_HEADS
     ):
         return None
-    queries, keys, values = _split(product.inputs[0], BY_HEADS), _split(product.inputs[1], KEYS_LAST), _split(context.inputs[1], BY_HEADS)
-    if not (queries and keys and values) or not queries.heads == keys.heads == values.heads or values.factor != 1:
+    queries, keys, values = split(product.inputs[0], BY_HEADS), split(product.inputs[1], KEYS_LAST), split(context.inputs[1], BY_HEADS)
+    if not (queries and keys and values) or values.factor != 1 or queries.share != 1 or (keys.heads, keys.share) != (values.heads, values.share):
+        return None
+    if queries.heads != keys.heads * keys.share:
         return None
     mask, factor = masked[0] if masked else None, queries.factor * keys.factor * scores.factor
     rows, others, given, made = (known_shape(value) or () for value in (queries.source, keys.source, values.source, joined.outputs[0]))
@@ -151,14 +145,15 @@ def find_attention(softmax: ir.Node) -> Attention | None:
     if abs(factor * math.sqrt(rows[-1] // queries.heads) - 1) > CLOSE:
         return None
     of_shares = (*there, softmax, *(mask.taken if mask else ()), *scores.taken, product, *keys.taken, *queries.taken)
-    return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, (joined, moved, context, *values.taken, *back), mask)
+    of_values = (joined, moved, context, *values.taken, *back)
+    return Attention(queries.source, keys.source, values.source, queries.heads, of_shares, of_values, mask, keys.share)
 
 
 def _laid_out(shares: ir.Value) -> tuple[tuple[ir.Node, ...], tuple[ir.Node, ...]]:
     """The nodes that make a sequence of shares [batch, heads, rows, keys], and those that undo it, readers first; none where there are none."""
-    spaced = _chain(shares, "Pad", "Transpose", "Reshape")
-    there = spaced or _chain(shares, "Transpose", "Reshape")
-    back = _chain(there[0].outputs[0], "Reshape", "Transpose", *(["Slice"] if spaced else [])) if there else ()
+    spaced = chain(shares, "Pad", "Transpose", "Reshape")
+    there = spaced or chain(shares, "Transpose", "Reshape")
+    back = chain(there[0].outputs[0], "Reshape", "Transpose", *(["Slice"] if spaced else [])) if there else ()
     if not back or (spaced and not _spares(spaced[-1], back[0])):
         return there, ()
     return there, back
@@ -180,23 +175,28 @@ def replace_attention(model: ir.Model, found: Attention, family: Family, kinds: 
     """The two calls in the place of the nodes of an attention that is laid out."""
     softmax = next(node for node in found.of_shares if is_operator(node, "Softmax"))
     attributes, row = {"heads": found.heads, **({"spare": found.spare} if family.spaced else {})}, found.mask.row if found.mask else None
+    sharing = {"share": found.share} if family.spaced else {}
     kind, operands = kinds[family.probabilities if row is None else family.masked], [found.queries, found.keys, *([] if row is None else [row])]
     shares = fused_call(model, kind, "", operands, attributes, softmax.name or found.shares.name or "")
     product = found.of_values[2]
     substitute(model.graph, found.of_shares, [shares])
-    values = fused_call(model, kinds[family.values], "", [shares.outputs[0], found.values], attributes, product.name or product.outputs[0].name or "")
+    values = fused_call(
+        model, kinds[family.values], "", [shares.outputs[0], found.values], attributes | sharing, product.name or product.outputs[0].name or ""
+    )
     substitute(model.graph, found.of_values, [values])
     return shares, values
 
 
 @dataclass(frozen=True)
 class LayOutAttention(Pass):
-    """The shares of every attention stand once as a sequence [batch, rows, heads * (keys + spare)], for machines that compute them so."""
+    """The shares of every attention stand once as a sequence [batch, rows, heads * (keys + spare)], and rotary positions on sequences, for machines
+    that compute them so."""
 
     name: ClassVar[str] = "lay_out_attention"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
+        lay_out_rotary(model.graph, context.device)
         for node in list(model.graph):
             found = find_attention(node)
             family = None if found is None or found.laid_out else family_for(context.device, found)
@@ -253,73 +253,3 @@ def _cut(graph: ir.Graph, value: ir.Value, shape: tuple[int, ...], name: str) ->
     """A Slice, not yet in the graph, of the first elements along the last of four axes. shape: of its result."""
     bounds = [add_constant(graph, f"{name}.{end}", np.array([number], np.int64)) for end, number in (("first", 0), ("stop", shape[-1]), ("axis", 3))]
     return typed_node(graph, "Slice", [value, *bounds], shape, value.type, name)
-
-
-@dataclass(frozen=True)
-class _Scaled:
-    """value: before it was multiplied by a number."""
-
-    value: ir.Value | None
-    factor: float
-    taken: tuple[ir.Node, ...]
-
-
-def _scaled(value: ir.Value | None) -> _Scaled:
-    """A tensor that nothing else reads, without a product or quotient by a number that made it."""
-    node = value.producer() if value is not None else None
-    if value is not None and node is not None and is_operator(node, "Mul", "Div") and single_use(value):
-        for source, number in ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0])):
-            array = constant(number)
-            if array is not None and array.size == 1 and (is_operator(node, "Mul") or number is node.inputs[1]) and array.ravel()[0]:
-                factor = float(array.ravel()[0])
-                return _Scaled(source, factor if is_operator(node, "Mul") else 1 / factor, (node,))
-    return _Scaled(value, 1.0, ())
-
-
-def _chain(value: ir.Value, *kinds: str) -> tuple[ir.Node, ...]:
-    """Operators of these kinds that read a tensor one after the other, alone; the last one first, none where they do not."""
-    found: list[ir.Node] = []
-    for kind in kinds:
-        node = _only_reader(found[-1].outputs[0] if found else value, kind)
-        if node is None:
-            return ()
-        found.append(node)
-    return tuple(reversed(found))
-
-
-def _made_by(value: ir.Value | None, kind: str) -> ir.Node | None:
-    """The operator of this kind that makes a tensor which nothing else reads."""
-    node = value.producer() if value is not None and single_use(value) else None
-    return node if node is not None and is_operator(node, kind) else None
-
-
-def _only_reader(value: ir.Value, kind: str) -> ir.Node | None:
-    readers = [node for node, _ in value.uses()]
-    return readers[0] if len(readers) == 1 and not value.is_graph_output() and is_operator(readers[0], kind) else None
-
-
-def _split(value: ir.Value | None, wanted: tuple[int, ...]) -> _Operand | None:
-    """An operand [batch, heads, ...] of a product that a Reshape and Transposes, and perhaps numbers, made of a sequence."""
-    taken, factor, order = list[ir.Node](), 1.0, (0, 1, 2, 3)
-    while True:
-        scaled = _scaled(value)
-        value, factor = scaled.value, factor * scaled.factor
-        taken += scaled.taken
-        moved = _made_by(value, "Transpose")
-        if moved is None and not scaled.taken:
-            break
-        if moved is not None:
-            perm = ints(moved, "perm", ())
-            if len(perm) != len(order):
-                return None
-            order = tuple(perm[axis] for axis in order)
-            taken.append(moved)
-            value = moved.inputs[0]
-    reshape = _made_by(value, "Reshape")
-    source = reshape.inputs[0] if reshape is not None else None
-    after, before = known_shape(reshape.outputs[0]) if reshape is not None else None, known_shape(source)
-    if reshape is None or source is None or after is None or before is None or order != wanted or len(after) != 4 or len(before) != 3:
-        return None
-    if (after[0], after[1], after[2] * after[3]) != before:
-        return None
-    return _Operand(source, after[2], factor, (*taken, reshape))

@@ -15,7 +15,10 @@ from toolchain.passes.attention import FAMILIES as ATTENTIONS
 from toolchain.passes.attention import family_for, find_attention, replace_attention
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for
+from toolchain.passes.lay_out_rotary import OPERATION as ROTARY
+from toolchain.passes.lay_out_rotary import on_sequence, replace_rotary
 from toolchain.passes.matching import Match, find
+from toolchain.passes.rotary import find_rotary
 from toolchain.passes.templates import Template, default_templates
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
@@ -76,6 +79,8 @@ class Fuse(Pass):
         templates = [template for template in _templates(context) if template.computes not in self.keep]
         if not any(each.operations & set(self.keep) for each in ATTENTIONS):
             _fuse_attention(model, context)
+        if ROTARY not in self.keep:
+            _fuse_rotary(model, context)
         for node in reversed(list(model.graph)):
             if node.graph is not None and node.domain in ("", "ai.onnx"):
                 _fuse(model, node, templates, context)
@@ -96,6 +101,17 @@ def _fuse_attention(model: ir.Model, context: Context) -> None:
         if found is not None and family is not None and not wish_for(found.taken, context.wishes):
             for call, taken in zip(replace_attention(model, found, family, context.kinds), (found.of_shares, found.of_values), strict=True):
                 note_sources(call, [node.name or "" for node in reversed(taken)])
+
+
+def _fuse_rotary(model: ir.Model, context: Context) -> None:
+    """Rotary positions that are laid out become calls where the machine computes them and the user wants none of their nodes elsewhere."""
+    if context.device is None or (context.device.computes is not None and ROTARY not in context.device.computes):
+        return
+    for node in reversed(list(model.graph)):
+        found = find_rotary(node) if node.graph is not None else None
+        turned = on_sequence(found) if found is not None else None
+        if turned is not None and not wish_for(turned.taken, context.wishes):
+            note_sources(replace_rotary(model, turned, context.kinds), [node.name or "" for node in reversed(turned.taken)])
 
 
 def _templates(context: Context) -> tuple[Template, ...]:

@@ -132,46 +132,11 @@ def test_convolutions(activation: str, parameters: list[float], summed: bool) ->
     check([vendor("FusedConv", operands, kernel_shape=[3, 3], pads=[1, 1, 1, 1], **more)], inputs, {"w": normal(1, 4, 3, 3, 3), "b": normal(2, 4)})
 
 
-MASK = np.array([[1] * 4 + [0] * 2, [1] * 6], np.int32)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.booleans(), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.3]), st.booleans())
-def test_attention_with_packed_weights(bias: bool, masked: bool, causal: bool, scale: float, moved: bool) -> None:
-    inputs = {"x": normal(0, 2, ROWS, WIDTH)} | ({"mask": MASK} if masked else {}) | ({"scores": normal(4, 2, HEADS, ROWS, ROWS)} if moved else {})
-    constants = {"w": normal(1, WIDTH, 3 * WIDTH)} | ({"b": normal(2, 3 * WIDTH)} if bias else {})
-    operands = ["x", "w", "b" if bias else "", "mask" if masked else "", "", "scores" if moved else ""]
-    more: dict[str, Any] = {"scale": scale} if scale else {}
-    check([vendor("Attention", operands, num_heads=HEADS, unidirectional=int(causal), **more)], inputs, constants)
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.booleans(), st.booleans(), st.sampled_from([ROWS, 4]))
-def test_attention_of_queries_keys_and_values(bias: bool, masked: bool, keys: int) -> None:
-    inputs = {"q": normal(0, 2, ROWS, WIDTH), "k": normal(1, 2, keys, WIDTH), "v": normal(2, 2, keys, WIDTH)}
-    inputs |= {"mask": MASK[:, :keys]} if masked else {}
-    operands = ["q", "k", "v", "b" if bias else "", "mask" if masked else ""]
-    check([vendor("MultiHeadAttention", operands, num_heads=HEADS)], inputs, {"b": normal(3, 3 * WIDTH)} if bias else {})
-
-
-@settings(max_examples=16, deadline=None)
-@given(st.booleans(), st.booleans(), st.sampled_from(["", "truth", "scores"]), st.sampled_from([0.0, 0.3]))
-def test_the_standards_attention(by_heads: bool, causal: bool, mask: str, scale: float) -> None:
-    shape = (2, HEADS, ROWS, WIDTH // HEADS) if by_heads else (2, ROWS, WIDTH)
-    inputs = {name: normal(k, *shape) for k, name in enumerate("qkv")}
-    if mask:
-        inputs["mask"] = np.tril(np.ones((ROWS, ROWS), bool)) if mask == "truth" else normal(5, ROWS, ROWS)
-    more: dict[str, Any] = ({} if by_heads else {"q_num_heads": HEADS, "kv_num_heads": HEADS}) | ({"scale": scale} if scale else {})
-    check([n("Attention", [*"qkv", *(["mask"] if mask else [])], ["y"], "a", is_causal=int(causal), **more)], inputs, {}, 23)
-
-
 def test_what_no_rule_says_stays() -> None:
     x, w = {"x": normal(0, 1, ROWS, WIDTH)}, {"w": normal(1, WIDTH, 3 * WIDTH)}
     stays([vendor("Attention", ["x", "w", "", "counts"], num_heads=HEADS)], {**x, "counts": np.array([4], np.int32)}, w)  # keys by their number
     stays([vendor("Attention", ["x", "w"], ["y", "y1"], num_heads=HEADS)], x, w)  # a cache of keys
     stays([vendor("FusedMatMul", ["x", "w"], transBatchA=1)], x, w)
-    heads = {name: normal(k, 1, ROWS, WIDTH if name == "q" else WIDTH // 2) for k, name in enumerate("qkv")}
-    stays([n("Attention", list("qkv"), ["y"], "a", q_num_heads=2, kv_num_heads=1)], heads, {}, 23)  # several queries to a key
     stays([vendor("Inverse", ["x"])], {"x": normal(0, 3, 3)}, {})
 
 

@@ -1,0 +1,95 @@
+"""Rotary positions on sequences: the same numbers, one call for each, and attention found behind them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.graph.imported import normal, run
+from tests.graph.importing.test_fused_layers import network, vendor
+from tests.graph.llama import Shape, llama
+from tests.graph.onnx_builder import n
+from tests.passes.test_attention import SPACED, device, softmax_of
+from tests.passes.test_rotary import SHAPES, found_in, loaded
+from toolchain.graph.integers.functions import kind_of
+from toolchain.passes.attention import LayOutAttention, find_attention
+from toolchain.passes.context import Context, Device
+from toolchain.passes.fuse import Fuse, sources_of
+from toolchain.passes.lay_out_rotary import on_sequence
+from toolchain.passes.simplify import RemoveDead
+
+ALL = Context(device=Device("machine", lambda _node: (), computes=SPACED | {"rotary"}, block=32))
+
+
+def feeds(shape: Shape) -> dict[str, np.ndarray]:
+    return {"x": normal(3, 1, shape.rows, shape.width)} | ({"positions": np.arange(3, 3 + shape.rows)[None]} if shape.computed else {})
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_both_forms_compute_the_same(name: str, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    before, after = (loaded(llama(shape), tmp_path) for _ in range(2))
+    wanted = run(before, feeds(shape))["y"]
+    LayOutAttention().run(after, ALL)
+    np.testing.assert_allclose(run(after, feeds(shape))["y"], wanted, rtol=0, atol=1e-5)
+    assert all(on_sequence(each) for each in found_in(after))
+    found = find_attention(softmax_of(after))
+    assert found is not None
+    assert (found.heads, found.share) == (4, 2)
+    RemoveDead().run(after, ALL)
+    Fuse().run(after, ALL)
+    calls = [node for node in after.graph if kind_of(node) == "rotary"]
+    assert [(node.attributes["heads"].as_int(), node.attributes["interleaved"].as_int()) for node in calls] == [
+        (4, int(shape.interleaved)),
+        (2, int(shape.interleaved)),
+    ]
+    assert any(each.endswith(".low") for each in sources_of(calls[0]))
+    np.testing.assert_allclose(run(after, feeds(shape))["y"], wanted, rtol=0, atol=1e-5)
+    assert not any(node.op_type in ("Sub", "Neg") for node in after.graph)
+
+
+def test_layers_share_their_tables(tmp_path: Path) -> None:
+    model = loaded(llama(Shape(layers=3)), tmp_path)
+    LayOutAttention().run(model, ALL)
+    RemoveDead().run(model, ALL)
+    Fuse().run(model, ALL)
+    calls = [node for node in model.graph if kind_of(node) == "rotary"]
+    assert len(calls) == 6
+    assert len({node.inputs[1] for node in calls}) == len({node.inputs[2] for node in calls}) == 1
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_one_operator_on_a_sequence_is_one_call(interleaved: bool, tmp_path: Path) -> None:
+    angles, given = normal(1, 9, 8), {"x": normal(0, 2, 4, 32), "places": np.array([[0, 1, 2, 3], [5, 6, 7, 8]])}
+    node = vendor("RotaryEmbedding", ["x", "places", "cos", "sin"], interleaved=int(interleaved))
+    proto = network([node], given, {"cos": np.cos(angles), "sin": np.sin(angles)})
+    model = loaded(proto, tmp_path)
+    LayOutAttention().run(model, ALL)
+    RemoveDead().run(model, ALL)
+    Fuse().run(model, ALL)
+    assert [kind_of(node) or node.op_type for node in model.graph] == ["Gather", "Gather", "rotary"]
+    np.testing.assert_allclose(run(model, given)["y"], run(proto, given)["y"], rtol=0, atol=1e-6)
+
+
+def test_a_machine_without_it_leaves_it_as_it_is(tmp_path: Path) -> None:
+    model = loaded(llama(), tmp_path)
+    names = [node.name for node in model.graph]
+    LayOutAttention().run(model, device(SPACED))
+    assert [node.name for node in model.graph] == names
+    assert find_attention(softmax_of(model)) is None
+
+
+def test_a_prompt_as_one_operator_becomes_the_calls_of_an_attention(tmp_path: Path) -> None:
+    """com.microsoft's GroupQueryAttention with rotary positions, between products."""
+    given, angles = {"x": normal(0, 1, 6, 64)}, normal(3, 9, 16)
+    counts = {"lens": np.array([5], np.int32), "total": np.array(6, np.int32), "cos": np.cos(angles), "sin": np.sin(angles)}
+    weights = {"wq": normal(4, 64, 128), "wk": normal(5, 64, 64), "wv": normal(6, 64, 64)}
+    products = [n("MatMul", ["x", f"w{word}"], [word], word) for word in "qkv"]
+    node = vendor("GroupQueryAttention", [*"qkv", "", "", "lens", "total", "cos", "sin"], num_heads=4, kv_num_heads=2, do_rotary=1)
+    proto = network([*products, node], given, counts | weights)
+    model = loaded(proto, tmp_path)
+    for step in (LayOutAttention(), RemoveDead(), Fuse()):
+        step.run(model, ALL)
+    kinds = [kind_of(each) for each in model.graph if kind_of(each)]
+    assert sorted(kinds) == ["linear"] * 3 + ["rotary"] * 2 + ["spaced_attention_values", "spaced_masked_attention_probabilities"]
+    np.testing.assert_allclose(run(model, given)["y"], run(proto, given)["y"], rtol=1e-4, atol=1e-4)
