@@ -71,6 +71,32 @@ def test_one_operator_on_a_sequence_is_one_call(interleaved: bool, tmp_path: Pat
     np.testing.assert_allclose(run(model, given)["y"], run(proto, given)["y"], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("turned_first", [False, True])
+def test_a_sequence_that_is_made_again_of_the_heads_is_that_of_the_call(turned_first: bool, tmp_path: Path) -> None:
+    """As a cache of keys takes it: before rows or by heads, with tables that are constant."""
+    angles, given = normal(1, 4, 8), {"x": normal(0, 1, 4, 32)}
+    places = np.arange(4)[None]
+    turn = vendor("RotaryEmbedding", ["h" if turned_first else "x", "places", "cos", "sin"], ["t" if turned_first else "z"])
+    split = [n("Reshape", ["x", "apart"], ["a"], "a"), n("Transpose", ["a"], ["h"], "h", perm=(0, 2, 1, 3))]
+    back = [n("Transpose", ["t"], ["b"], "b", perm=(0, 2, 1, 3)), n("Reshape", ["b", "joined"], ["z"], "z")]
+    nodes = [*split, turn, *back] if turned_first else [turn]
+    sizes = {"apart": np.array([0, 0, 2, 16]), "joined": np.array([0, 0, 32])} if turned_first else {}
+    tables = {"places": places, "cos": np.cos(angles), "sin": np.sin(angles)}
+    proto = network([*nodes, n("MatMul", ["z", "w"], ["y"], "y")], given, tables | sizes | {"w": normal(2, 32, 32)})
+    model = loaded(proto, tmp_path)
+    for step in (LayOutAttention(), RemoveDead(), Fuse()):
+        step.run(model, ALL)
+    assert [kind_of(node) or node.op_type for node in model.graph] == ["Reshape", "Reshape", "rotary", "linear"]  # the tables
+    np.testing.assert_allclose(run(model, given)["y"], run(proto, given)["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_calibration_for_all_machines_sees_the_tensors_of_one_that_leaves_it(tmp_path: Path) -> None:
+    everywhere, alone = (loaded(llama(), tmp_path) for _ in range(2))
+    LayOutAttention().run(everywhere, Context())
+    LayOutAttention().run(alone, device(SPACED))
+    assert {value.name for node in alone.graph for value in node.outputs} <= {value.name for node in everywhere.graph for value in node.outputs}
+
+
 def test_a_machine_without_it_leaves_it_as_it_is(tmp_path: Path) -> None:
     model = loaded(llama(), tmp_path)
     names = [node.name for node in model.graph]

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import fused_call
-from toolchain.graph.rewrite import BY_HEADS, add_constant, ints, is_operator, known_shape, reshape_node, substitute, typed_node
+from toolchain.graph.rewrite import BY_HEADS, add_constant, bypass, ints, is_operator, known_shape, reshape_node, substitute, typed_node
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Device
 from toolchain.passes.rotary import AXES, STEP, Rotary, find_rotary
@@ -66,8 +66,9 @@ class OnSequence:
 
 
 def lay_out_rotary(graph: ir.Graph, device: Device | None) -> None:
-    """Rotary positions stand on sequences, for machines that compute them so."""
-    if device is not None and device.computes is not None and OPERATION not in device.computes:
+    """Rotary positions stand on sequences, for a machine that computes them so. Without one they stay: the tensors between heads and scores, which go
+    where they are laid out, are among those that calibration sees for all machines."""
+    if device is None or (device.computes is not None and OPERATION not in device.computes):
         return
     tables = Tables(graph)
     for node in reversed(list(graph)):
@@ -120,10 +121,21 @@ def _lay_out(graph: ir.Graph, found: Rotary, tables: Tables) -> None:
         return
     cos, sin = (tables.of(table, shapes[0], found.interleaved) for table in (found.cos, found.sin))
     made = _turned(graph, heads, replace(found, cos=cos, sin=sin))
+    sequence, last = made[-2].outputs[0], made[-1].outputs[0]
     if heads.by_heads:
         shape, name = (heads.batch, heads.heads, heads.rows, heads.inner), f"{found.result.name}.back"
-        made.append(typed_node(graph, "Transpose", made[-1].outputs, shape, found.x.type, name, perm=BY_HEADS))
+        made.append(typed_node(graph, "Transpose", [last], shape, found.x.type, name, perm=BY_HEADS))
     substitute(graph, found.taken, made)
+    _hand_on(graph, made[-1].outputs[0], sequence, heads.by_heads)
+
+
+def _hand_on(graph: ir.Graph, turned: ir.Value, sequence: ir.Value, by_heads: bool) -> None:
+    """Lets those read the sequence that make it of the heads again, as a cache of keys does."""
+    for user in [user for user, _ in turned.uses()]:
+        if by_heads and is_operator(user, "Transpose") and ints(user, "perm", ()) == BY_HEADS:
+            _hand_on(graph, user.outputs[0], sequence, False)
+        elif not by_heads and is_operator(user, "Reshape") and known_shape(user.outputs[0]) == known_shape(sequence):
+            bypass(graph, user, sequence)
 
 
 def _spread(graph: ir.Graph, table: ir.Value, name: str, made: list[ir.Node]) -> ir.Value:
