@@ -28,7 +28,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.runtime.transfers import handed_over
 from toolchain.schedule.batch_ways import copies_for, cuts, stretches
-from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule
+from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.regions.stacking import stackable
@@ -64,6 +64,17 @@ def region_of(model: ir.Model) -> Region:
 TARGET = Chip("stcp920")
 WAYS = (Copies(4, 1), Copies(2, 2))
 prices = st.floats(0, 100).map(lambda value: round(value, 1))
+
+
+@pytest.mark.parametrize("ways", [Copies(4, 1), Copies(2, 2), Copies(1, 4), Copies(2, 1)])
+def test_one_cluster_tells_how_long_all_take(ways: Copies) -> None:
+    """To the cycle where there is one. Of two, each is timed with half of the ports that both share."""
+    region, options = region_of(copy_of_model()), Options(effort=0).taking(ways)
+    both = compile_region(TARGET.machine, TARGET.kernels, region, options).cycles
+    one = team_cycles(TARGET.machine, TARGET.kernels, region, options)
+    if ways.times * ways.streams == 2 or ways.times == 1:
+        assert one == both
+    assert one == pytest.approx(both, rel=0.1)
 
 
 @given(st.integers(1, 5).flatmap(lambda count: st.tuples(*(st.lists(prices, min_size=count, max_size=count) for _ in WAYS))), prices, st.data())

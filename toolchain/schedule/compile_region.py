@@ -117,9 +117,7 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     Neighbours are timed, with their part of the ports. Groups that streams share are held against the best without them once more, on the whole
     machine, where copies meet at the ports. found: of one copy."""
     copies = options.ways
-    groups = teams(machine, copies)
-    team = copies._replace(times=len(groups[0]))
-    own = part_of_ports(machine, len(groups), team.times * team.streams)
+    own, team = _one_team(machine, copies)
     others = [make_schedule(machine, turned(_estimated(machine, kernels, region, options)))]
     if _shares_groups(others[0]):
         others.append(make_schedule(machine, turned(_estimated(machine, kernels, region, replace(options, grouped=False)))))
@@ -131,6 +129,13 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     best, *others = sorted(tried, key=cycles)
     apart = next((each for each in others if not _shares_groups(each)), None)
     return min(best, apart, key=lambda each: cycles(each, machine, copies)) if apart and _shares_groups(best) else best
+
+
+def _one_team(machine: Machine, copies: Copies) -> tuple[Machine, Copies]:
+    """Copies that are neighbours, and the machine as they find it: with their part of the ports."""
+    groups = teams(machine, copies)
+    team = copies._replace(times=len(groups[0]))
+    return part_of_ports(machine, len(groups), team.times * team.streams), team
 
 
 def _shares_groups(schedule: Schedule) -> bool:
@@ -197,6 +202,15 @@ def plan_region(machine: Machine, kernels: Mapping[str, Kernel], region: Region,
 def find_groups(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Grouping:
     """The plan of `plan_region` and its groups. Raises UserError E1003, E1004, E1007, E1008."""
     return _planner(machine, kernels, region, options).grouping((options.streams,) * len(region.operations))
+
+
+def team_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> float:
+    """Cycles of a run of all copies, by the program of those that are neighbours: the others do the same beside them, and wait for none of them.
+
+    Raises as `compile_region`."""
+    schedule = find_schedule(machine, kernels, region, options)
+    own, team = _one_team(machine, schedule.copies)
+    return compile_schedule(own, kernels, region, replace(schedule, copies=team), replace(options, check=False)).cycles
 
 
 def _planner(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Planner:

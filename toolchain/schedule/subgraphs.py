@@ -29,7 +29,7 @@ from toolchain.schedule.batch_ways import (
     several_cycles,
     stacked_cycles,
 )
-from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.compile_region import team_cycles
 from toolchain.schedule.kernel_selection import CLOSE, REFUSED
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
@@ -127,7 +127,7 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
         return sum(starts[part.copies] + part.cycles for part in cut)
 
     def exact(cut: Cut) -> float:
-        return sum(starts[part.copies] + _program_cycles(machine, kernels, region, part, batch) for part in cut)
+        return sum(starts[part.copies] + by_themselves.program(part) for part in cut)
 
     best = by_themselves.moved(min(tried, key=estimate), waists(crossing), estimate)
     apart = math.inf if _has_several(best) else CLOSE * estimate(best)
@@ -151,9 +151,9 @@ def _has_several(cut: Cut) -> bool:
 
 @dataclass(frozen=True)
 class Parted:
-    """Estimates of sub-graphs by themselves: each has all of the memories, and its inputs and results in DRAM.
+    """Estimates and programs of sub-graphs by themselves: each has all of the memories, and its inputs and results in DRAM.
 
-    found: cycles by way and operation, of the region as a whole. known: estimates so far, of a batch."""
+    found: cycles by way and operation, of the region as a whole. known, timed: estimates and programs so far, of a batch."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
@@ -161,6 +161,7 @@ class Parted:
     batch: int
     found: Mapping[Copies, Sequence[float]]
     known: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
+    timed: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
 
     def part(self, operations: range, copies: Copies) -> Subgraph:
         key = operations, copies
@@ -171,6 +172,22 @@ class Parted:
 
     def _estimated(self, part: Region, copies: Copies) -> list[float]:
         return part_cycles(self.machine, self.kernels, part, copies, self.batch)
+
+    def program(self, part: Subgraph) -> float:
+        """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
+        key = part.operations, part.copies
+        if key not in self.timed:
+            self.timed[key] = runs_of_batch(self.machine, part.copies, self.batch) * self._run(part)
+        return self.timed[key]
+
+    def _run(self, part: Subgraph) -> float:
+        options = Options(effort=0).taking(part.copies)
+        try:
+            return team_cycles(self.machine, self.kernels, part_of_region(self.region, part.operations), options)
+        except UserError as error:
+            if not error.only(REFUSED):
+                raise
+            return math.inf
 
     def priced(self, cut: Cut) -> Cut:
         return tuple(self.part(part.operations, part.copies) for part in cut)
@@ -205,18 +222,6 @@ def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     if not found:
         raise against
     return found
-
-
-def _program_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, part: Subgraph, batch: int) -> float:
-    """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
-    options = Options(effort=0, check=False).taking(part.copies)
-    try:
-        compiled = compile_region(machine, kernels, part_of_region(region, part.operations), options)
-    except UserError as error:
-        if not error.only(REFUSED):
-            raise
-        return math.inf
-    return runs_of_batch(machine, part.copies, batch) * compiled.cycles
 
 
 def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:

@@ -5,6 +5,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from toolchain.isa.program import Ints
 from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
@@ -12,6 +15,17 @@ from toolchain.timing.cost import Costs
 
 ADDED = -1
 """The source of an instruction that the original program does not have."""
+
+
+WIDE = 32
+"""Queues from which on numpy finds the larger numbers of two rows sooner than Python does."""
+Row = list[int] | Ints
+"""By queue, how many of its instructions are certainly done."""
+
+
+def latest(one: Row, other: Row) -> Row:
+    """The larger number of each queue."""
+    return np.maximum(one, other) if isinstance(one, np.ndarray) else list(map(max, one, other))
 
 
 @dataclass
@@ -62,7 +76,7 @@ class Plan:
         self.unit: list[int] = []
         self.place: list[int] = []
         self.held: list[tuple[int, ...]] = []
-        self.rows: list[list[int]] = []
+        self.rows: list[Row] = []
         self.members: list[list[int]] = [[] for _ in range(streams * len(names))]
         self.overlaps = [unit.overlaps for unit in machine.units] * streams
         self.barrier: int | None = None
@@ -96,7 +110,7 @@ class Plan:
             found = self._add(channel)
         return found
 
-    def append(self, source: int, kind: int, unit: int, row: list[int], held: tuple[int, ...] = ()) -> int:
+    def append(self, source: int, kind: int, unit: int, row: Row, held: tuple[int, ...] = ()) -> int:
         """Adds an instruction that starts knowing `row`. held: those for which the interlock holds it."""
         index = len(self.source)
         self.source.append(source)
@@ -108,14 +122,15 @@ class Plan:
         self.members[unit].append(index)
         return index
 
-    def next_row(self, unit: int) -> list[int]:
+    def next_row(self, unit: int) -> Row:
         """Knowledge of a unit's next instruction: that of the one before it and of the last fence."""
-        row = [0] * len(self.members)
         if self.members[unit]:
             last = self.members[unit][-1]
             row = self.rows[last].copy()
             if not self.overlaps[unit]:
                 row[unit] = self.place[last] + 1
+        else:
+            row = self._row([0] * len(self.members))
         return row if self.barrier is None else self.learn(row, self.barrier)
 
     def reorder(self, order: Sequence[int]) -> None:
@@ -139,28 +154,32 @@ class Plan:
         found = next(((unit, kind) for unit, kind in self.nops.items() if self.machine.instructions[kind].name in fences), None)
         if found is None:
             return False
-        known, last = [len(members) for members in self.members], tuple(members[-1] for members in self.members if members)
+        known, last = self._row([len(members) for members in self.members]), tuple(members[-1] for members in self.members if members)
         self.barrier = self.append(ADDED, found[1], found[0], known, last)
         return True
 
-    def learn(self, row: list[int], poster: int) -> list[int]:
+    def _row(self, numbers: list[int]) -> Row:
+        return np.array(numbers, np.int64) if len(numbers) > WIDE else numbers
+
+    def learn(self, row: Row, poster: int) -> Row:
         """The row after a token of `poster` arrives."""
-        row = list(map(max, row, self.rows[poster]))
-        unit = self.unit[poster]
-        row[unit] = max(row[unit], self.place[poster] + 1)
+        row = latest(row, self.rows[poster])
+        unit, done = self.unit[poster], self.place[poster] + 1
+        if row[unit] < done:
+            row[unit] = done
         return row
 
     def teach(self, index: int, poster: int) -> None:
         """An instruction that is there already now waits for `poster`: it and those behind it know more."""
         for member in self.members[self.unit[index]][self.place[index] :]:
             row = self.learn(self.rows[member], poster)
-            if row == self.rows[member]:
+            if np.array_equal(row, self.rows[member]):
                 return
             self.rows[member] = row
 
     def knows(self, index: int, other: int) -> bool:
         """Whether `other` is certainly done before `index` starts."""
-        return self.rows[index][self.unit[other]] > self.place[other]
+        return bool(self.rows[index][self.unit[other]] > self.place[other])
 
     def first_to_know(self, unit: int, other: int) -> int | None:
         """The first instruction of a unit that starts when `other` is done."""

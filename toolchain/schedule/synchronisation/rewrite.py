@@ -133,6 +133,9 @@ class _Moved:
     posts: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
+_NONE = _Moved()
+
+
 def is_hollow(plan: Plan, index: int) -> bool:
     """Whether an instruction is nothing but the events that it moves."""
     return plan.source[index] == ADDED and plan.pool is not None and plan.kind[index] in plan.pool.events.kinds
@@ -161,9 +164,8 @@ def table_of(plan: Plan) -> Table:
     """All instructions, with those that take events before, and those that post them behind, the ones that need and make them."""
     width, lines, idle = len(plan.machine.units), _Lines(), idle_fields(plan.machine)
     moved = _events(plan)
-    for stream in range(plan.streams):
-        for index in (i for i, queue in enumerate(plan.unit) if queue // width == stream):
-            _spell(plan, index, moved.get(index, _Moved()), idle, lines)
+    for index in np.argsort(np.array(plan.unit, np.int64) // width, kind="stable").tolist():  # stream by stream
+        _spell(plan, index, moved.get(index, _NONE), idle, lines)
     moves = [
         (action, link.channel.counter, np.array([_place(plan, where, i) for i in who], np.int64))
         for link in plan.links.values()
@@ -225,7 +227,7 @@ def _waits(plan: Plan, unit: int, moved: _Moved) -> list[tuple[int, Fields]]:
 def _signals(plan: Plan, unit: int, moved: _Moved) -> list[tuple[int, Fields]]:
     assert plan.pool
     events = plan.pool.events
-    said = (each for goals in (moved.shared, moved.posts) for each in signals(plan.machine, events, goals))
+    said = (each for goals in (moved.shared, moved.posts) if goals for each in signals(plan.machine, events, goals))
     return [(events.signal.kind, events.signal.fields(unit, event, masks)) for event, masks in said]
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from toolchain.isa.sync_encoding import POST, WAIT, Channel
-from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan
+from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan, Row, latest
 from toolchain.spec.errors import UserError, fail
 
 
@@ -103,19 +103,19 @@ class TokenChoice:
             link.add(poster, index)
         return index
 
-    def _arrange(self, need: int, kind: int, unit: int, row: list[int], tokens: list[tuple[Link, int]]) -> list[int]:
+    def _arrange(self, need: int, kind: int, unit: int, row: Row, tokens: list[tuple[Link, int]]) -> Row:
         """Finds the token by which the next instruction of a unit learns that `need` is done; its knowledge after that."""
         plan = self.plan
         via = self._bring(need, unit)
         link = plan.links[plan.unit[via], unit]
         poster = self._poster(link, via)
         if poster is None:
-            return list(map(max, row, plan.next_row(unit)))
+            return latest(row, plan.next_row(unit))
         if plan.carries(kind, unit, WAIT, link.channel):
             tokens[:] = [token for token in tokens if token[0] is not link] + [(link, max([poster, *(p for other, p in tokens if other is link)]))]
             return plan.learn(row, poster)
         self._wait_before(link, poster)
-        return list(map(max, row, plan.next_row(unit)))
+        return latest(row, plan.next_row(unit))
 
     def _leads(self, source: int, unit: int) -> bool:
         """Whether tokens can get from one unit to another."""
@@ -131,14 +131,14 @@ class TokenChoice:
             self.reached |= {(source, target): target in found for target in range(len(self.plan.members))}
         return self.reached[source, unit]
 
-    def _fence(self, need: int, unit: int, tokens: list[tuple[Link, int]]) -> list[int]:
+    def _fence(self, need: int, unit: int, tokens: list[tuple[Link, int]]) -> Row:
         """No token says it: everything before waits for a fence. The knowledge of the next instruction after that; it needs none of its tokens."""
         if not self.plan.fence():
             raise self._apart(need, unit)
         tokens.clear()
         return self.plan.next_row(unit)
 
-    def _row(self, unit: int, held: tuple[int, ...]) -> list[int]:
+    def _row(self, unit: int, held: tuple[int, ...]) -> Row:
         """Knowledge of a unit's next instruction without a token."""
         row = self.plan.next_row(unit)
         for other in held if self.trusted else ():
