@@ -11,6 +11,7 @@ from tests.graph.llama import Shape, llama
 from tests.graph.onnx_builder import n
 from tests.passes.test_attention import SPACED, device, softmax_of
 from tests.passes.test_rotary import SHAPES, found_in, loaded
+from toolchain.graph.importing.foreign_operators import VENDOR
 from toolchain.graph.integers.functions import kind_of
 from toolchain.passes.attention import LayOutAttention, find_attention
 from toolchain.passes.context import Context, Device
@@ -56,6 +57,17 @@ def test_layers_share_their_tables(tmp_path: Path) -> None:
     calls = [node for node in model.graph if kind_of(node) == "rotary"]
     assert len(calls) == 6
     assert len({node.inputs[1] for node in calls}) == len({node.inputs[2] for node in calls}) == 1
+
+
+def test_each_layers_own_rows_of_a_table_are_made_once(tmp_path: Path) -> None:
+    angles, given = normal(1, 9, 8), {"x": normal(0, 1, 4, 32), "places": np.array([[0, 1, 2, 3]])}
+    nodes = [n("RotaryEmbedding", [name, "places", "cos", "sin"], [made], made, domain=VENDOR) for name, made in (("x", "t"), ("t", "y"))]
+    proto = network(nodes, given, {"cos": np.cos(angles), "sin": np.sin(angles)})
+    model = loaded(proto, tmp_path)
+    for step in (LayOutAttention(), RemoveDead(), Fuse()):
+        step.run(model, ALL)
+    assert [kind_of(node) or node.op_type for node in model.graph] == ["Gather", "Gather", "rotary", "rotary"]
+    np.testing.assert_allclose(run(model, given)["y"], run(proto, given)["y"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("interleaved", [False, True])

@@ -132,6 +132,57 @@ def test_a_layer_of_todays_decoders_stands_on_the_machine_as_a_whole(shape: Shap
     }
 
 
+STANDARD = """
+<ir_version: 10, opset_import: ["": 23]>
+decoder (float[1, 12, 128] x, int64[1, 12] places) => (float[1, 12, 128] y) {
+  n = RMSNormalization <axis = -1, epsilon = 1e-5> (x, scale)
+  q = MatMul (n, wq)
+  k = MatMul (n, wk)
+  v = MatMul (n, wv)
+  turned_q = RotaryEmbedding <num_heads = 4> (q, cos, sin, places)
+  turned_k = RotaryEmbedding <num_heads = 2> (k, cos, sin, places)
+  a = Attention <q_num_heads = 4, kv_num_heads = 2, is_causal = 1> (turned_q, turned_k, v)
+  o = MatMul (a, wo)
+  y = Add (x, o)
+}
+"""
+FUSED = """
+<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>
+decoder (float[1, 12, 128] x) => (float[1, 12, 128] y, float[1, 2, 12, 32] keys, float[1, 2, 12, 32] values) {
+  n = SimplifiedLayerNormalization <axis = -1, epsilon = 1e-5> (x, scale)
+  q = MatMul (n, wq)
+  k = MatMul (n, wk)
+  v = MatMul (n, wv)
+  a, keys, values = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, do_rotary = 1> (q, k, v, , , last, count, cos, sin)
+  o = MatMul (a, wo)
+  y = com.microsoft.SkipSimplifiedLayerNormalization <epsilon = 1e-5> (x, o, scale)
+}
+"""
+
+
+@pytest.mark.parametrize(("text", "norms"), [(STANDARD, 1), (FUSED, 2)], ids=["the standard's", "com.microsoft's"])
+def test_operators_of_todays_decoders_stand_on_the_machine_as_a_whole(text: str, norms: int, tmp_path: Path) -> None:
+    model, rng = parser.parse_model(text), np.random.default_rng(0)
+    widths = {"wq": 128, "wk": 64, "wv": 64, "wo": 128}
+    angles = np.arange(40)[:, None] / 10000.0 ** (np.arange(16) / 16)
+    given = {name: rng.normal(0, 128**-0.5, (128, width)) for name, width in widths.items()} | {"scale": rng.normal(1, 0.1, 128)}
+    given |= {"cos": np.cos(angles), "sin": np.sin(angles)}
+    counts = {"last": np.array([11], np.int32), "count": np.array(12, np.int32)} if text == FUSED else {}
+    arrays: dict[str, np.ndarray] = {name: array.astype(np.float32) for name, array in given.items()} | counts
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
+    onnx.save(model, tmp_path / "decoder.onnx")
+    places = "inputs: {places: {shape: [1, 12], below: 40}}\n" if text == STANDARD else ""
+    file = "model: {name: decoder, summary: a layer}\nonnx: decoder.onnx\ncalibration: {seeded: 4}\nplace: all\n"
+    (tmp_path / "decoder.yaml").write_text(file + places)
+    _, built, samples = build(TARGET, str(tmp_path / "decoder.yaml"), tmp_path / "build", effort="0")
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    assert verdict.exact, verdict_text(verdict)
+    assert len(verdict.regions) == 1
+    assert all(output.allowed for output in verdict.outputs)
+    kinds = [kind_of(node) for node in built.integer.graph if is_integer(node)]
+    assert (kinds.count("rotary"), kinds.count("rms_norm"), kinds.count("spaced_attention_values")) == (2, norms, 1)
+
+
 PRODUCTS = """
 <ir_version: 8, opset_import: ["": 21]>
 products (float[1, 19, 70] x, float[1, 70, 52] z) => (float[1, 19, 36] y)

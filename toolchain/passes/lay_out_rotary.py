@@ -75,6 +75,15 @@ def lay_out_rotary(graph: ir.Graph, device: Device | None) -> None:
         found = find_rotary(node) if node.graph is not None else None
         if found is not None and on_sequence(found) is None:
             _lay_out(graph, found, tables)
+        elif found is not None:
+            _share(found, tables)
+
+
+def _share(found: Rotary, tables: Tables) -> None:
+    """Lets rotary positions that are laid out read the first of tables that are the same."""
+    for spread in (found.cos.producer(), found.sin.producer()):
+        if spread is not None and (table := spread.inputs[0]) is not None and tables.first.get(table, table) is not table:
+            spread.replace_input_with(0, tables.first[table])
 
 
 def on_sequence(found: Rotary) -> OnSequence | None:

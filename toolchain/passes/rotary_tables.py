@@ -1,5 +1,6 @@
 """Tables of rotary positions: whether they name each angle twice, and as tensors [tables, rows, pairs], made once for all layers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,8 @@ EACH = ("Cos", "Sin", "Cast", "Neg", "Identity", "Unsqueeze", "Squeeze", "Reshap
 """Operators of one tensor that leave channels as they stand, where their last axis keeps its extent."""
 PAIRS = ("Mul", "Add", "Sub", "Div")
 AXES = 4
+SMALL = 64
+"""Elements of constants that count by their numbers, such as axes."""
 STEP = 2
 
 
@@ -71,14 +74,20 @@ def _keeps(node: ir.Node, width: int) -> bool:
 
 @dataclass(frozen=True)
 class Tables:
-    """Those of one graph. made: by the tensor that a spelling reads and the form that it has there. once: by a tensor that has every number twice."""
+    """Those of one graph. made: by the tensor that a spelling reads and the form that it has there. once: by a tensor that has every number twice.
+    first: by a tensor, the first that the same operators make of the same ones, as each layer has those of its own."""
 
     graph: ir.Graph
     made: dict[tuple[ir.Value, tuple[int, ...], bool], ir.Value] = field(default_factory=dict[tuple[ir.Value, tuple[int, ...], bool], ir.Value])
     once: dict[ir.Value, ir.Value] = field(default_factory=dict[ir.Value, ir.Value])
+    first: dict[ir.Value, ir.Value] = field(default_factory=dict[ir.Value, ir.Value])
+
+    def __post_init__(self) -> None:
+        self.first.update(_first_alike(self.graph))
 
     def of(self, value: ir.Value, shape: tuple[int, ...], interleaved: bool) -> ir.Value:
         """Each angle once, [tables, rows, pairs]: the tensor that the host makes. shape: of that one."""
+        value = self.first.get(value, value)
         key = (value, shape, interleaved)
         if key not in self.made:
             array = constant(value)
@@ -146,6 +155,25 @@ class Tables:
         result.name, result.shape, result.type = name, ir.Shape(shape), value.type
         self.graph.insert_after(node, made)
         return result
+
+
+def _first_alike(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
+    """Of tensors that tables are made by, the first in the graph that is the same."""
+    first, found = dict[ir.Value, ir.Value](), dict[tuple[object, ...], ir.Value]()
+    for node in graph:
+        if is_operator(node, "Gather", "Concat", *EACH, *PAIRS) and len(node.outputs) == 1:
+            attributes = sorted((name, str(each.value)) for name, each in node.attributes.items())
+            key = (node.op_type, *map(str, attributes), *(_named(value, first) for value in node.inputs))
+            first[node.outputs[0]] = found.setdefault(key, node.outputs[0])
+    return first
+
+
+def _named(value: ir.Value | None, first: Mapping[ir.Value, ir.Value]) -> object:
+    """A tensor, or a small constant by its numbers."""
+    array = constant(value)
+    if value is None or array is None or array.size > SMALL:
+        return value if value is None else first.get(value, value)
+    return (str(array.dtype), array.shape, array.tobytes())
 
 
 def table_shape(value: ir.Value, batch: int, rows: int, half: int, by_heads: bool) -> tuple[int, int, int] | None:

@@ -17,7 +17,7 @@ from tests.graph.encoder import encoder
 from tests.graph.imported import normal, run
 from tests.graph.onnx_builder import n
 from toolchain.graph.importing.foreign_operators import VENDOR
-from toolchain.graph.importing.fused_layers import write_layers
+from toolchain.graph.importing.fused_layers import lend_layers, write_layers
 from toolchain.graph.importing.load import load_graph
 from toolchain.passes.attention import find_attention
 
@@ -49,6 +49,7 @@ def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constant
     """What ONNX Runtime makes of the layers as given, and as written out."""
     proto = network(nodes, inputs, constants, opset)
     wanted = run(proto, inputs)
+    lend_layers(proto)
     write_layers(proto)
     assert not any(node.domain == VENDOR or node.op_type == "Attention" for node in proto.graph.node)
     for name, array in run(proto, inputs).items():
@@ -59,6 +60,7 @@ def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constant
 def stays(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> None:
     proto = network(nodes, inputs, constants, opset)
     before = proto.SerializeToString(deterministic=True)
+    lend_layers(proto)
     write_layers(proto)
     assert proto.SerializeToString(deterministic=True) == before
 
@@ -92,6 +94,19 @@ def test_norms_by_the_root_of_the_mean_square(opset: int) -> None:
         check([vendor("SkipSimplifiedLayerNormalization", operands, ["y", "", "", "y2"], epsilon=1e-3)], given, own, opset)
     if opset == 23:
         stays([n(kind, ["x", "scale"], ["y"], "norm", axis=1, epsilon=1e-3)], given, {"scale": normal(0, 3, 8)}, opset)
+
+
+def test_a_norm_that_files_name_as_the_standards_is_read(tmp_path: Path) -> None:
+    """ONNX Runtime has it in the standard's domain, whose operator sets do not know it."""
+    given, own = {"x": normal(5, 2, 3, 8)}, {"scale": normal(0, 8)}
+    for axis in (-1, 1):
+        scale = {"scale": normal(0, 3, 8)} if axis == 1 else own
+        proto = network([n("SimplifiedLayerNormalization", ["x", "scale"], ["y"], "norm", axis=axis)], given, scale)
+        onnx.save(proto, tmp_path / "norm.onnx")
+        found = load_graph(tmp_path / "norm.onnx")
+        assert ("SimplifiedLayerNormalization" in {node.op_type for node in found.graph}) == (axis == 1)
+        np.testing.assert_allclose(run(found, given)["y"], run(proto, given)["y"], rtol=1e-5, atol=1e-6)
+    stays([n("SimplifiedLayerNormalization", ["x", "scale"], ["y"], "norm", axis=1)], given, {"scale": normal(0, 3, 8)})
 
 
 @settings(max_examples=12, deadline=None)

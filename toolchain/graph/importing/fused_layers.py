@@ -23,14 +23,28 @@ from toolchain.graph.rewrite import ONNX_DOMAINS
 
 WHOLE, FEW = (TensorProto.INT32, TensorProto.INT64), 1024
 """Constants whose numbers rules may ask for: their types, and the most elements."""
+LENT = ("SimplifiedLayerNormalization",)
+"""Operators of ONNX Runtime's that its files name as the standard's."""
 QUICK = 1.702
 """QuickGelu's default factor inside the logistic function."""
+
+
+def lend_layers(proto: onnx.ModelProto) -> None:
+    """Gives operators of ONNX Runtime's that its files name as the standard's to com.microsoft, so that no operator set is asked for them."""
+    lent = [node for node in proto.graph.node if node.domain in ONNX_DOMAINS and node.op_type in LENT]
+    for node in lent:
+        node.domain = VENDOR
+    if lent and VENDOR not in {entry.domain for entry in proto.opset_import}:
+        proto.opset_import.append(helper.make_opsetid(VENDOR, 1))
 
 
 def write_layers(proto: onnx.ModelProto) -> None:
     """Rewrites every fused layer that has a rule, as far as inference tells what the rule must know. Subgraphs stay as they are."""
     while any(_rule(node) for node in proto.graph.node) and _write(proto.graph, _facts(proto)):
         pass  # behind what is written out, inference tells more
+    for node in proto.graph.node:
+        if (node.domain, node.op_type) in {(VENDOR, kind) for kind in LENT}:
+            node.ClearField("domain")  # as ONNX Runtime knows it
 
 
 def _rule(node: onnx.NodeProto) -> Rule | None:
@@ -187,8 +201,8 @@ _RULES: Mapping[Key, Rule] = MappingProxyType(
         ("", "RotaryEmbedding"): standard_rotary,
         (VENDOR, "RotaryEmbedding"): vendor_rotary,
         (VENDOR, "GroupQueryAttention"): grouped_attention,
-        **{("", kind): _root_norm for kind in ("RMSNormalization", "SimplifiedLayerNormalization")},
-        (VENDOR, "SkipSimplifiedLayerNormalization"): _root_norm,
+        ("", "RMSNormalization"): _root_norm,
+        **{(VENDOR, kind): _root_norm for kind in (*LENT, "SkipSimplifiedLayerNormalization")},
         **{(VENDOR, kind): _gelu for kind in ("BiasGelu", "FastGelu", "Gelu")},
         (VENDOR, "Attention"): packed_attention,
         (VENDOR, "EmbedLayerNormalization"): _embed_norm,

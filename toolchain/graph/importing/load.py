@@ -15,7 +15,7 @@ from onnx import inliner
 from toolchain.graph.files import check_constants, ir_tensor, read_proto, take_weights
 from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
-from toolchain.graph.importing.fused_layers import write_layers
+from toolchain.graph.importing.fused_layers import lend_layers, write_layers
 from toolchain.graph.importing.parts import chain_concats, write_parts
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
@@ -99,6 +99,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
 
 
 def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[str, onnx.TensorProto], path: Path) -> onnx.ModelProto:
+    lend_layers(proto)
     converted = to_opset(proto, path)
     write_layers(converted)
     if write_out(converted.graph):
