@@ -18,6 +18,7 @@ from toolchain.schedule.search.cover import (
     Problem,
     breadth_order,
     contracted,
+    depth_order,
     given_order,
     greedy_cover,
     is_convex,
@@ -70,6 +71,20 @@ def test_level_by_level_the_branches_of_a_block_stand_side_by_side() -> None:
     blocks = contracted(operation_graph(inception()), ())
     assert blocks is not None
     assert breadth_order(blocks) == (0, 1, 2, 4, 6, 3, 5, 7)
+
+
+def test_shorter_branches_stand_first_and_what_joins_them_behind_the_longest() -> None:
+    """A residual block whose projection comes last: 0 -> 1 -> 2 -> 4 and 0 -> 3 -> 4."""
+    graph: nx.DiGraph[int] = nx.DiGraph([(0, 1), (1, 2), (0, 3), (2, 4), (3, 4), (4, 5)])
+    assert depth_order(graph) == (0, 3, 1, 2, 4, 5)
+
+
+@given(SEEDS, st.integers(1, 9))
+def test_an_order_by_depth_keeps_to_the_graph(seed: int, nodes: int) -> None:
+    graph = random_graph(seed, nodes)
+    place = {node: number for number, node in enumerate(depth_order(graph))}
+    assert sorted(place) == list(range(nodes))
+    assert all(place[a] < place[b] for a, b in graph.edges)
 
 
 def problem_of(seed: int, nodes: int, groups: int) -> Problem:

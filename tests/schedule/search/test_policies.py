@@ -15,9 +15,9 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial
-from toolchain.schedule.search.cover import optimal_cover
+from toolchain.schedule.search.cover import depth_order, optimal_cover
 from toolchain.schedule.search.draft import Draft, Space
-from toolchain.schedule.search.policies import OWN, Move, kernels_moved, levels, neighbours_swapped, policy_named, sets_together
+from toolchain.schedule.search.policies import OWN, Move, branches, kernels_moved, levels, neighbours_swapped, policy_named, sets_together
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import parse_expr
@@ -57,6 +57,18 @@ def test_levels_follow_the_first_draft(space: Space) -> None:
     assert best
     assert best.draft == drafts[1]
     assert driven(levels(space), [9, 10])[1] == Trial(space.first, 9)
+
+
+def test_branches_propose_an_order_that_was_not_tried(space: Space) -> None:
+    """The block of the fixture has its shorter branches first; level by level it has not."""
+    assert driven(branches(space, None), []) == ([], None)
+    operations = space.region.operations
+    other = replace(space, region=replace(space.region, operations=tuple(operations[index] for index in (0, 1, 2, 4, 6, 3, 5, 7))))
+    (first, draft), best = driven(branches(other, None), [10, 9])
+    assert first == other.first
+    assert draft.order == depth_order(other.graph)
+    assert best == Trial(draft, 9)
+    assert driven(branches(other, best), []) == ([], best)
 
 
 def test_a_region_in_levels_already_has_no_other_order(space: Space) -> None:

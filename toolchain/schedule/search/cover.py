@@ -76,6 +76,26 @@ def breadth_order(blocks: "nx.DiGraph[tuple[int, ...]]") -> tuple[int, ...]:
     return _flat(block for _, block in sorted((depth, block) for block, depth in level.items()))
 
 
+def depth_order(graph: "nx.DiGraph[int]") -> tuple[int, ...]:
+    """Branch by branch, the shorter ones first: an operation that joins branches stands behind the longest of them."""
+    level: dict[int, int] = {}
+    for node in nx.topological_sort(graph):
+        level[node] = 1 + max((level[before] for before in graph.predecessors(node)), default=-1)
+    found: dict[int, None] = {}
+    waiting = _shorter_last((node for node in graph if not graph.out_degree(node)), level)
+    while waiting:
+        before = _shorter_last((node for node in graph.predecessors(waiting[-1]) if node not in found), level)
+        waiting += before
+        if not before:
+            found[waiting.pop()] = None
+    return tuple(found)
+
+
+def _shorter_last(nodes: Iterable[int], level: Mapping[int, int]) -> list[int]:
+    """As a stack: its last one is looked at first."""
+    return sorted(nodes, key=lambda node: (level[node], node), reverse=True)
+
+
 def _first(block: tuple[int, ...]) -> int:
     return block[0]
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 
 from toolchain.schedule.search.contest import Policy, Trial
-from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, given_order, optimal_cover, path_cover
+from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, depth_order, given_order, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.schedule.search.prices import Prices
 from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
@@ -26,6 +26,13 @@ def levels(space: Space, best: Trial | None = None) -> Move:
     assert plain is not None
     order = breadth_order(plain)
     return (yield from _tried(space, best, [Draft(order, origin="level by level")] if order != space.first.order else []))
+
+
+def branches(space: Space, best: Trial | None) -> Move:
+    """Reorder: branch by branch, the shorter ones first, so that what joins them takes turns with the longest."""
+    order = depth_order(space.graph)
+    known = {space.first.order, *([best.draft.order] if best else [])}
+    return (yield from _tried(space, best, [] if order in known else [Draft(order, origin="shorter branches first")]))
 
 
 def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], Cover]) -> Move:
@@ -107,18 +114,19 @@ def greedy(_: Space) -> Generator[Draft, Trial, None]:
 
 
 def climb(space: Space) -> Generator[Draft, Trial, None]:
-    """The order by levels, other kernels, then neighbours of different branches swapped where the busiest unit waits."""
-    yield from _in_turn(space, levels, kernels_moved, neighbours_swapped)
+    """The order by levels, that with shorter branches first, other kernels, then neighbours of different branches swapped where the busiest unit
+    waits."""
+    yield from _in_turn(space, levels, branches, kernels_moved, neighbours_swapped)
 
 
 def cover(space: Space) -> Generator[Draft, Trial, None]:
     """As `climb`, with orders in which the groups of a cover stand together: the cover by shortest paths (Xing et al. 2019, algorithm 2)."""
-    yield from _in_turn(space, levels, partial(sets_together, solve=path_cover), kernels_moved, neighbours_swapped)
+    yield from _in_turn(space, levels, branches, partial(sets_together, solve=path_cover), kernels_moved, neighbours_swapped)
 
 
 def optimal(space: Space) -> Generator[Draft, Trial, None]:
     """As `cover`, with the cheapest cover that there is."""
-    yield from _in_turn(space, levels, partial(sets_together, solve=optimal_cover), kernels_moved, neighbours_swapped)
+    yield from _in_turn(space, levels, branches, partial(sets_together, solve=optimal_cover), kernels_moved, neighbours_swapped)
 
 
 def _in_turn(space: Space, *moves: Callable[[Space, Trial | None], Move]) -> Generator[Draft, Trial, None]:
