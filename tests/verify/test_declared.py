@@ -165,7 +165,7 @@ def test_operators_of_todays_decoders_stand_on_the_machine_as_a_whole(text: str,
     model, rng = parser.parse_model(text), np.random.default_rng(0)
     widths = {"wq": 128, "wk": 64, "wv": 64, "wo": 128}
     angles = np.arange(40)[:, None] / 10000.0 ** (np.arange(16) / 16)
-    given = {name: rng.normal(0, 128**-0.5, (128, width)) for name, width in widths.items()} | {"scale": rng.normal(1, 0.1, 128)}
+    given = {name: rng.normal(0, 128**-0.5, (128, width)) for name, width in widths.items()} | {"scale": np.ones(128)}
     given |= {"cos": np.cos(angles), "sin": np.sin(angles)}
     counts = {"last": np.array([11], np.int32), "count": np.array(12, np.int32)} if text == FUSED else {}
     arrays: dict[str, np.ndarray] = {name: array.astype(np.float32) for name, array in given.items()} | counts

@@ -127,7 +127,7 @@ def _root_norm(layer: Layer) -> bool:
     mean = layer.add("ReduceMean", [power, layer.constant("axis", [-1], np.int64)], "power")
     small = layer.constant("epsilon", layer.given.get("epsilon", 1e-12 if skip else 1e-5))
     root = layer.add("Sqrt", [layer.add("Add", [mean, small], "shifted")], "root")
-    layer.add("Mul", [layer.add("Div", [x, root], "normal"), scale], "norm", layer.node.output[0])
+    layer.add("Mul", [scale, layer.add("Div", [x, root], "normal")], "norm", layer.node.output[0])  # a scale of ones behind it would be taken out
     return True
 
 
