@@ -92,11 +92,11 @@ def test_a_machine_may_have_none() -> None:
 def test_a_full_section() -> None:
     text = SHORT.replace("power_of_two", "multiplier") + (
         "  per_channel: true\n  multiplier_bits: 15\n  order: shift_first\n  bias_shift: [0, 16]\n  align: [0, 6]\n  accumulator_bits: 6 * LANES\n"
-        "  average: {bits: 9, table: {3x3: [7, 6], 3x6: [7, 8]}}\n  leaky: [26, 8]\n  one_scale: [add]\n"
+        "  average: {bits: 9, table: {3x3: [7, 6], 3x6: [7, 7]}}\n  leaky: [26, 8]\n  one_scale: [add]\n"
     )
     found = numerics(text)
     assert found is not None
-    assert found.average == AverageRule(((3, 3, Fraction(7, 6)), (3, 6, Fraction(7, 8))), 9)
+    assert found.average == AverageRule(((3, 3, Fraction(7, 6)), (3, 6, Fraction(7, 7))), 9)
     assert (found.form, found.per_channel, found.multiplier_bits, found.order) == ("multiplier", True, 15, "shift_first")
     assert (found.bias_shift, found.align, found.accumulator_bits, found.leaky) == (Range(0, 16), Range(0, 6), 24, Fraction(26, 8))
     assert set(found.one_scale) == {"add"}
@@ -155,6 +155,11 @@ def test_orders_of_a_sum_by_numbers_of_the_operation() -> None:
         ("scale:", "scales:", "E0108 unknown key 'scales'"),
         ("shift: [0, 31]", "shift: [0, 31]\n  accumulator_bits: 64", "E0116 'accumulator_bits' is 64, it must be from 8 to 32"),
         ("shift: [0, 31]", "shift: [0, 31]\n  leaky: [26, 64]", "E0116 'leaky'"),
+        (
+            "shift: [0, 31]",
+            "shift: [0, 31]\n  average: {table: {3x6: [7, 8]}}",
+            "E0116 7 / 2**8 is no mean over 3x6: with that shift, 14 is nearest",
+        ),
         ("[-32 * LANES, 127]", "[0, 255]", "E0116 'activation' must be [least, greatest], around zero, within 8 bits"),
         ("[-32 * LANES, 127]", "[-1, 255]\n  zero_points: true", "E0116 'activation' must be [least, greatest], of int8 or of uint8"),
         ("shift: [0, 31]", "shift: [0, 31]\n  first_rounding: {shift: 3, rounding: floor}", "E0116 'first_rounding' belongs to 'scale: multiplier'"),

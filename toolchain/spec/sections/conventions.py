@@ -192,7 +192,18 @@ def _first(context: Context, node: Node, form: str) -> FirstRounding:
     return FirstRounding(shift, node.value["rounding"].value)
 
 
+def _mean(context: Context, name: str, node: Node) -> Fraction:
+    """Of a window like `3x6`. Raises UserError E0116 for a numerator that is not the nearest with its shift: a sum times it is no mean."""
+    height, width = map(int, name.split("x", 1))
+    found, area = _fraction(context, name, node), height * width
+    nearest = ((2 << found.shift) + area) // (2 * area)
+    if abs(2 * found.numerator * area - (2 << found.shift)) > area:
+        text = f"{found.numerator} / 2**{found.shift} is no mean over {name}: with that shift, {nearest} is nearest to 1 / {area}"
+        raise fail("E0116", text, node.span)
+    return found
+
+
 def _average(context: Context, node: Node) -> AverageRule:
-    table = [(*map(int, name.split("x", 1)), _fraction(context, name, n)) for name, n in node.members("table")]
+    table = [(*map(int, name.split("x", 1)), _mean(context, name, n)) for name, n in node.members("table")]
     bits = _number(context, "bits", n, AVERAGE_BITS) if (n := node.get("bits")) else AverageRule().bits
     return AverageRule(tuple((height, width, fraction) for height, width, fraction in table), bits)
