@@ -171,6 +171,7 @@ def _kernel_commands(kernel: argparse.ArgumentParser) -> None:
     check.add_argument("kernel", metavar="KERNEL", nargs="*", help="all of them where none is named")
     check.add_argument("--shapes", metavar="N", type=int, default=6, help="random shapes of each kernel (6)")
     check.add_argument("--seed", metavar="N", type=int, default=0, help="of the random numbers (0)")
+    check.add_argument("--gaps", action="store_true", help="list the conditions of each kernel that no shape brought about both ways")
     check.set_defaults(run="describe:check_kernels")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolchain.commands.machine import machine_of, sign
 from toolchain.isa.check_machine import require_descriptions
-from toolchain.spec.errors import UserError, fail, nearest
+from toolchain.spec.errors import Span, UserError, fail, nearest
 from toolchain.spec.load import list_targets, load_machine
 from toolchain.spec.model import Machine
 
@@ -156,6 +156,7 @@ def check_operations(arguments: argparse.Namespace) -> None:
 def check_kernels(arguments: argparse.Namespace) -> None:
     """One line a kernel. Raises UserError E1002 for an unknown one, E1305 and E1306."""
     from toolchain.operations.library import kinds_of
+    from toolchain.report.tables import counted
     from toolchain.schedule.kernels.kernel_file import load_kernels
     from toolchain.verify.call_check import check_call
     from toolchain.verify.kernel_check import check_kernel, closed_reason
@@ -176,7 +177,15 @@ def check_kernels(arguments: argparse.Namespace) -> None:
             print(f"{name}: not in this configuration: {reason}")
             continue
         found = check_kernel(machine, kernels[name], kinds, arguments.shapes, arguments.seed)
-        print(f"{name}: {found.operation} of {found.computed} shapes in {found.tilings} tilings: all equal, no race")
+        left = f"; {counted(len(found.unmet), 'condition')} came out one way only" if found.unmet else ""
+        print(f"{name}: {found.operation} of {found.computed} shapes in {found.tilings} tilings: all equal, no race{left}")
+        for each in found.unmet if arguments.gaps else ():
+            print(f"  {_brief(each.span)}never {each.never}: {each.text}")
+
+
+def _brief(span: Span | None) -> str:
+    """The name of the file, and the place in it."""
+    return f"{Path(span.source.path).name}:{span.line}:{span.column}: " if span else ""
 
 
 def _check_operators(machine: Machine, names: Sequence[str]) -> None:

@@ -36,12 +36,12 @@ def evaluate_columns(expr: Expr, leaf: Leaf, count: int, label: Callable[[int], 
     label: names a row in an error. Raises UserError E0122 for a division by zero, a negative or huge shift, a result
     past 64 bits; E0123 for a wrong number of arguments; and whatever `leaf` raises.
     """
-    return _broadcast(_Evaluation(leaf, count, label).value(expr, None), count, expr)
+    return _broadcast(Evaluation(leaf, count, label).value(expr, None), count, expr)
 
 
 def evaluate_rows(expr: Expr, leaf: Leaf, count: int, label: Callable[[int], str] = str) -> Value:
     """As `evaluate_columns`, but one number where the value is the same for every row."""
-    return _Evaluation(leaf, count, label).value(expr, None)
+    return Evaluation(leaf, count, label).value(expr, None)
 
 
 def field_leaf(columns: Mapping[str, Ints]) -> Leaf:
@@ -57,8 +57,8 @@ def field_leaf(columns: Mapping[str, Ints]) -> Leaf:
     return leaf
 
 
-class _Evaluation:
-    """One evaluation; rows is None for all rows, so that the usual case makes no copy."""
+class Evaluation:
+    """One evaluation; rows is None for all rows, so that the usual case makes no copy. A class below it may look at operands as they come."""
 
     def __init__(self, leaf: Leaf, count: int, label: Callable[[int], str]) -> None:
         self.leaf, self.count, self.label = leaf, count, label
@@ -79,16 +79,24 @@ class _Evaluation:
                 return _integer(self.value(inner, rows) == 0)
             case Unary(op=op, value=inner):
                 return _negate(self.value(inner, rows)) if op == "-" else ~self.value(inner, rows)
-            case Compare(op=op, left=left, right=right):
-                return _integer(OPERATORS[op](self.value(left, rows), self.value(right, rows)))
+            case Compare(left=left, right=right):
+                return self.compare(expr, self.value(left, rows), self.value(right, rows))
             case Logic(op=op, values=values):
                 return self.logic(op == "and", values, rows)
             case Choose(condition=condition, then=then, other=other):
-                return self.choose(self.value(condition, rows), then, other, rows)
+                return self.choose(self.condition(condition, rows), then, other, rows)
             case Call(function=Name(id=name), args=args) if name in FUNCTIONS:
                 return self.call(expr, name, [self.value(a, rows) for a in args], rows)
             case _:
                 return self.leaf(expr, rows)
+
+    def compare(self, expr: Compare, a: Value, b: Value) -> Value:
+        """The comparison of two values: 0 or 1."""
+        return _integer(OPERATORS[expr.op](a, b))
+
+    def condition(self, expr: Expr, rows: Ints | None) -> Value:
+        """The value that a choice, `and` or `or` depends on."""
+        return self.value(expr, rows)
 
     def truth(self, value: Value, rows: Ints | None) -> Value:
         """bool [rows]"""
@@ -98,7 +106,7 @@ class _Evaluation:
         return self.count if rows is None else len(rows)
 
     def logic(self, conjunction: bool, values: tuple[Expr, ...], rows: Ints | None) -> Value:
-        first = self.value(values[0], rows)
+        first = self.condition(values[0], rows)
         if isinstance(first, int):
             decided = bool(first) != conjunction or len(values) == 1
             return int(first != 0) if decided else self.logic(conjunction, values[1:], rows)
@@ -106,10 +114,10 @@ class _Evaluation:
         for value in values[1:]:
             undecided = np.flatnonzero(result == conjunction)
             if len(undecided) == len(result):
-                result = self.truth(self.value(value, rows), rows).copy()
+                result = self.truth(self.condition(value, rows), rows).copy()
             elif len(undecided):
                 chosen = _select(rows, undecided)
-                result[undecided] = self.truth(self.value(value, chosen), chosen)
+                result[undecided] = self.truth(self.condition(value, chosen), chosen)
         return _integer(result)
 
     def choose(self, condition: Value, then: Expr, other: Expr, rows: Ints | None) -> Value:

@@ -9,6 +9,7 @@ Xing et al. (2019), section 3, check every fused operation before the network; h
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -21,7 +22,8 @@ from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.plan import Plan, make_schedule
+from toolchain.schedule.form.plan import Plan, make_schedule, tile_cuts
+from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import GroupTiles, Tiled, find_tiles
@@ -35,19 +37,25 @@ from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import Prices
+from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.random_operation import draw_operation, random_halves
+from toolchain.verify.situations import Seen, of_tiling, worth
 
 MOST_STEPS = 300
 """Tiles of one program."""
 TRIES = 20
 """Random operations that are drawn for one that makes a tensor of the right shape."""
+TILINGS = 4
+"""Random tilings beside tensors on chip of which one is chosen."""
 NOT_TOGETHER = ("E1003", "E1004", "E1007", "E1008")
 """Codes of operations that have no kernel beside each other, or no layout or room."""
+NO_ROOM = ("E1405", "E1406")
+"""Codes of tiles that find no room beside tensors on chip."""
 OPTIONS = (Options(contexts=1, grouped=False), Options(contexts=1, grouped=False, resident=False))
 """With every tensor on chip that finds room there, and with none."""
 
@@ -203,7 +211,7 @@ def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, sc
 """Random operations that are drawn for one that reads a tensor of the right shape."""
 
 
-def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
+def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator, seen: Seen) -> int:
     """How many programs were run; 0 where no other operation makes its operand or reads its result, or no tiles of all fit.
 
     Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
@@ -214,7 +222,7 @@ def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> 
     stored = bool(rng.integers(2))
     for before, behind in ((maker, reader), (None, reader), (maker, None)):  # one may have no kernel, and some layouts the host alone writes
         region = _chain(problem, before, behind, stored)
-        ran = sum(_ran(problem, kernels, region, options, rng) for options in OPTIONS) if len(region.operations) > 1 else 0
+        ran = sum(_ran(problem, kernels, region, options, rng, seen) for options in OPTIONS) if len(region.operations) > 1 else 0
         if ran:
             return ran
     return 0
@@ -251,8 +259,9 @@ def _reader(problem: Problem, names: Sequence[str], kinds: Kinds, rng: np.random
     return None
 
 
-def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, options: Options, rng: np.random.Generator) -> int:
-    """1, or 0 where no tiles of all operations fit."""
+def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, options: Options, rng: np.random.Generator, seen: Seen) -> int:
+    """How many programs were run: with the tiles of the search, and where tensors stay on chip, with others of the kernel; 0 where no tiles of all
+    operations fit."""
     try:
         compiled = compile_region(problem.machine, kernels, region, options)
     except UserError as error:
@@ -260,7 +269,54 @@ def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, option
             return 0
         raise
     _compare_chain(problem, region, compiled, rng)
-    return 1
+    other = _otherwise(problem, kernels, compiled, rng, seen) if options.resident else None
+    try:
+        again = compile_region(problem.machine, kernels, region, options, other) if other else None
+    except UserError as error:
+        if error.diagnostics[0].code in (*NOT_TOGETHER, *NO_ROOM):
+            return 1
+        raise
+    if again is None:
+        return 1
+    _compare_chain(problem, region, again, rng)
+    return 2
+
+
+def _otherwise(problem: Problem, kernels: Mapping[str, Kernel], compiled: CompiledRegion, rng: np.random.Generator, seen: Seen) -> Schedule | None:
+    """The schedule with other tiles of the checked kernel, beside the same tensors on chip: of some random ones, those that bring about the most
+    situations that were not seen. None where no others fit."""
+    schedule = compiled.schedule
+    plan = realise(problem.machine, kernels, compiled.region, schedule)
+    own = next(number for number, each in enumerate(plan.region.operations) if each.kernel == problem.kernel.name)
+    kept = plan.problems[own]
+    try:
+        ranked = [each for each in rank_tilings(kept, 1, 1 << 30) if _tile_count(kept, each) <= MOST_STEPS]
+    except UserError:
+        return None
+    seen.update(of_tiling(kept, plan.tilings[own]))
+    drawn = [ranked[int(rng.integers(len(ranked)))] for _ in range(TILINGS if ranked else 0)]
+    chosen = max(drawn, key=lambda tiling: worth(of_tiling(kept, tiling), seen), default=None)
+    if chosen is None:
+        return None
+    seen.update(of_tiling(kept, chosen))
+    return _with_tiles(schedule, plan.order[own], kept, chosen)
+
+
+def _with_tiles(schedule: Schedule, operation: int, problem: Problem, tiling: Tiling) -> Schedule:
+    """The schedule with these tiles of one operation, whose slots find places of their own."""
+    tile = tile_cuts(problem, tiling)
+    groups = tuple(
+        replace(
+            group,
+            operations=tuple(replace(each, tile=tile, slots={}, within={}) if each.operation == operation else each for each in group.operations),
+        )
+        for group in schedule.groups
+    )
+    return replace(schedule, groups=groups)
+
+
+def _tile_count(problem: Problem, tiling: Tiling) -> int:
+    return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
 
 
 def _compare_chain(problem: Problem, region: Region, compiled: CompiledRegion, rng: np.random.Generator) -> None:

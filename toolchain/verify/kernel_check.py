@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +29,12 @@ from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.expr import Binary, Compare, Const, Expr, Name, conjuncts
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.verify.aimed_draws import aimed
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.group_check import check_in_chain, check_in_group
 from toolchain.verify.random_operation import draw_operation, random_halves
+from toolchain.verify.situations import Seen, of_problem, of_tiling, worth
+from toolchain.verify.unmet import Unmet, unmet_conditions
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
@@ -39,6 +42,10 @@ BLOCKS = 4
 """The most whole blocks of a number that are drawn where a kernel takes whole ones alone."""
 ASKED = 200
 """Random operations that are drawn to tell why a kernel took none."""
+POOL, DRAWS, AIMED = 6, 60, 40
+"""Random operations of which one is chosen, as far as the kernel takes them; those that it may refuse meanwhile; numbers that are tried at limits."""
+TILINGS = 4
+"""Random tilings of which one is chosen."""
 LARGER = 500
 """Random operations after which every second one is large: a kernel has taken too few of the small ones."""
 FEW = 3
@@ -51,7 +58,8 @@ MOST_STEPS = 300
 class KernelChecked:
     """computed: operations that ran and were equal. refused: those that the kernel's conditions do not admit, or that no tile fits.
 
-    tilings: programs of one operation that were run. chains: programs of it behind and before others.
+    tilings: programs of one operation that were run. chains: programs of it behind and before others. unmet: conditions that no program brought about
+    both ways.
     """
 
     kernel: str
@@ -60,6 +68,7 @@ class KernelChecked:
     refused: int
     tilings: int
     chains: int = 0
+    unmet: tuple[Unmet, ...] = ()
 
 
 def check_kernel(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
@@ -77,21 +86,22 @@ def closed_reason(machine: Machine, kernel: Kernel, kinds: Kinds) -> str:
 
 def _checked(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
     rng, computed, refused, tilings, chains = np.random.default_rng(seed), 0, 0, 0, 0
-    for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
-        ran = _run(problem, kinds, rng) if problem else 0
+    seen = Seen()
+    for problem in chosen_operations(machine, kernel, kinds[kernel.computes], rng, seen):
+        ran = _run(problem, kinds, rng, seen) if problem else 0
         if problem is None or not ran:
             refused += 1
             if refused > TRIES * (computed + 1):
                 break
             continue
         tilings += ran
-        chains += 0 if kernel.passed else check_in_chain(problem, kinds, np.random.default_rng((seed, computed)))
+        chains += 0 if kernel.passed else check_in_chain(problem, kinds, np.random.default_rng((seed, computed)), seen)
         computed += 1
         if computed == count:
             break
     if not computed:
         raise none_passes(machine, kernel, kinds, refused)
-    return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings, chains)
+    return KernelChecked(kernel.name, kernel.computes, computed, refused, tilings, chains, unmet_conditions(kernel, seen))
 
 
 def none_passes(machine: Machine, kernel: Kernel, kinds: Kinds, refused: int) -> UserError:
@@ -109,14 +119,62 @@ def none_passes(machine: Machine, kernel: Kernel, kinds: Kinds, refused: int) ->
     return fail("E1306", f"none of {refused} random operations passes the conditions of kernel '{kernel.name}'", kernel.span, hint)
 
 
-def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator) -> int:
-    """How many programs were run."""
+def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator, seen: Seen) -> int:
+    """How many programs were run. seen: grows by the situations of all."""
     if problem.kernel.passed:
-        return check_in_group(problem, kinds, rng)
-    tilings = _tilings(problem, rng)
+        ran = check_in_group(problem, kinds, rng)
+        seen.update(of_problem(problem) if ran else ())
+        return ran
+    tilings = _tilings(problem, rng, seen)
     for tiling in tilings:
         compare_tiling(problem, tiling, rng)
+    seen.update(of_problem(problem) if tilings else ())
     return len(tilings)
+
+
+def chosen_operations(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator, seen: Seen) -> Iterator[Problem | None]:
+    """Of several random operations in turn, the one whose situations were seen least; every third time of those at the limits that the kernel names,
+    and every sixth time of large ones, where it takes any. None as `operations_for` has it."""
+    drawn = operations_for(machine, kernel, kind, rng)
+    for turn in itertools.count():
+        pool, refused = list[Problem](), 0
+        for problem in drawn:
+            if problem is None:
+                refused += 1
+                yield None
+            else:
+                pool.append(problem)
+            if len(pool) == POOL or (pool and refused >= DRAWS):
+                break
+        aims, large = turn % 3 == 1, turn % 6 == 5
+        more = _at_limits(machine, kernel, pool[-1], rng, seen) if aims else _large(machine, kernel, kind, rng) if large else ()
+        others = list(itertools.islice((problem for problem in more if max(problem.extents.values(), default=0) <= MOST_STEPS), POOL))
+        pool = others or pool
+        yield max(pool, key=lambda problem: worth(of_problem(problem), seen))
+
+
+def _large(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem]:
+    """Operations with an extent beyond the fields of many instructions."""
+    for _ in range(AIMED):
+        operation = draw_operation(machine, kind, rng, large=True)
+        try:
+            if operation is not None and stands(operation):
+                yield state_problem(machine, kernel, operation)
+        except UserError:
+            pass
+
+
+def _at_limits(machine: Machine, kernel: Kernel, like: Problem, rng: np.random.Generator, seen: Seen) -> Iterator[Problem]:
+    """Operations like this one, with a number at a limit that was not seen."""
+    for numbers in itertools.islice(aimed(like, seen, rng), AIMED):
+        shifted = "shift" in numbers
+        corner = not shifted and bool(rng.integers(2))
+        operation = draw_operation(machine, like.operation.kind, rng, numbers, own_shifts=False if shifted else None, corner=corner)
+        try:
+            if operation is not None and stands(operation):
+                yield state_problem(machine, kernel, operation)
+        except UserError:
+            pass
 
 
 def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
@@ -170,8 +228,9 @@ def _added(expr: Expr) -> tuple[str, ...]:
             return ()
 
 
-def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:
-    """The best, those with the fewest tiles and with the most that are not too many, and one at random; with one slot of each place and with two."""
+def _tilings(problem: Problem, rng: np.random.Generator, seen: Seen) -> list[Tiling]:
+    """The best, those with the fewest tiles and with the most that are not too many, and the one of some random ones that brings about the most
+    situations that were not seen; with one slot of each place and with two."""
     found: list[Tiling] = []
     for contexts in (1, 2):
         try:
@@ -180,9 +239,24 @@ def _tilings(problem: Problem, rng: np.random.Generator) -> list[Tiling]:
             continue
         if ranked:
             counts = [_tiles(problem, tiling) for tiling in ranked]
-            corners = (0, counts.index(min(counts)), counts.index(max(counts)), int(rng.integers(len(ranked))))
-            found += [ranked[number] for number in dict.fromkeys(corners)]
+            corners = (0, counts.index(min(counts)), counts.index(max(counts)))
+            own = [ranked[number] for number in dict.fromkeys(corners)]
+            for tiling in own:
+                seen.update(of_tiling(problem, tiling))
+            drawn: list[int] = rng.permutation(len(ranked))[: TILINGS + len(own)].tolist()
+            others = [ranked[number] for number in drawn if number not in corners]
+            found += [*own, *_rarest(problem, others[:TILINGS], seen)]
     return found
+
+
+def _rarest(problem: Problem, tilings: Sequence[Tiling], seen: Seen) -> list[Tiling]:
+    """The tiling whose situations were seen least, and are seen now; none of none."""
+    found = [(worth(situations, seen), situations, tiling) for tiling in tilings for situations in [of_tiling(problem, tiling)]]
+    if not found:
+        return []
+    _, situations, tiling = max(found, key=lambda each: each[0])
+    seen.update(situations)
+    return [tiling]
 
 
 def _tiles(problem: Problem, tiling: Tiling) -> int:

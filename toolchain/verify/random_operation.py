@@ -18,18 +18,20 @@ from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
-from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.model.quantisation import Fraction, Numerics
 
 Drawn = TypeVar("Drawn")
 
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
-LARGE = (4099, 8209)
-"""Extents beyond the fields of many instructions."""
+LARGE = (2053, 4099, 8209)
+"""Extents beyond the fields of many instructions, the first where every second element is kept."""
 LITTLE = 12
 """The most that a limit or a bias is away from zero where sums are small."""
 SIX = 5
 """Scales in which 6 is drawn, and stays below 128 in all but one."""
+LEAKY, SLOPE_SHIFT = 6, 8
+"""One operation of so many has a leaky activation, where its kind has activations; the most bits of its slope behind the point."""
 DRAWN = 100
 """Random scales that are drawn at most until a machine's own arithmetic can compute with them."""
 MOST_MACS = 1 << 24
@@ -111,9 +113,18 @@ def _ends(kind: OperationKind, numerics: Numerics, rng: np.random.Generator, cor
     ends = {"low": low, "high": held.high if numerics.zero_points else 127, **zeros, **multipliers, **unit}
     if corner:
         ends |= _near_limits(numerics, zeros.get("zero_y", 0), rng)
+    if kind.activates and rng.integers(LEAKY) == 0:
+        ends |= {"low": held.low, "high": held.high, **_slope(numerics, rng)}
     if not by_channel(kind, numerics):
         ends |= {name: int(value[0]) for name, value in _scales(numerics, 1, rng, corner).items()}
     return ends
+
+
+def _slope(numerics: Numerics, rng: np.random.Generator) -> dict[str, int]:
+    """The slope of a leaky activation: the machine's, where it has but one."""
+    shift = int(rng.integers(1, SLOPE_SHIFT + 1))
+    slope = numerics.leaky or Fraction(int(rng.integers(1, 1 << shift)), shift)
+    return {"slope": slope.numerator, "slope_shift": slope.shift}
 
 
 def drawn_constants(kind: OperationKind, numbers: Mapping[str, int], rng: np.random.Generator) -> tuple[dict[str, int], float] | None:
@@ -179,7 +190,7 @@ def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics:
     if name != kind.bias:
         return rng.integers(-1, 2, shape).astype(np.int8) if corner else rng.integers(-128, 128, shape).astype(np.int8)
     most = LITTLE if corner else 9000
-    stored = rng.integers(max(numerics.bias.low, -most), min(numerics.bias.high, most), shape).astype(np.int32)
+    stored = rng.integers(max(numerics.bias.low, -most), min(numerics.bias.high, most) + 1, shape).astype(np.int32)
     shift = numerics.bias_shift
     return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
 

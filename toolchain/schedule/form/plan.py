@@ -118,11 +118,11 @@ def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperat
     within = {memory: pools for memory, pools in problem.pools.items() if memory in counted and pools != left[memory]}
     bound = plan.region.operations[index]
     fetched = bound.tensors["x"] if is_fetch(bound) else ""
-    return ScheduledOperation(plan.numbers[index], problem.operation.name, problem.kernel.name, _tile(problem, tiling), slots, within, fetched)
+    return ScheduledOperation(plan.numbers[index], problem.operation.name, problem.kernel.name, tile_cuts(problem, tiling), slots, within, fetched)
 
 
-def _tile(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:
-    """Loops that a search left out run once, wherever they stand."""
+def tile_cuts(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:
+    """The tile as a schedule has it. Loops that a search left out run once, wherever they stand."""
     left = [d.name for d in problem.kernel.tile if d.name not in tiling.order]
     reducing = {d.name for d in problem.kernel.reductions}
     names = [*(name for name in left if name not in reducing), *tiling.order, *(name for name in left if name in reducing)]

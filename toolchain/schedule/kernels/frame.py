@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from toolchain.isa.columns import Value, evaluate_rows, plain
+from toolchain.isa.columns import Leaf, Value, evaluate_rows, plain
 from toolchain.schedule.kernels.kernel import Formula, Issue, Item, Items
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import fail
@@ -20,12 +20,13 @@ NO_ROWS: Ints = np.empty(0, np.int64)
 @dataclass
 class Frame:
     """count: rows. find: the value of a name that stands outside. names: known values. formulas: names that are evaluated when they are asked for,
-    each in its frame."""
+    each in its frame. evaluate: as `evaluate_rows`, for a reader of the frame who looks at the parts of expressions as well."""
 
     count: int
     find: Callable[[str], Value]
     names: dict[str, Value] = field(default_factory=dict[str, Value])
     formulas: "dict[str, tuple[Formula, Frame]]" = field(default_factory=dict[str, "tuple[Formula, Frame]"])
+    evaluate: Callable[[Expr, Leaf, int], Value] = evaluate_rows
 
     def __getitem__(self, name: str) -> Value:
         if name not in self.names:
@@ -40,7 +41,7 @@ class Frame:
             return expr.value
         if isinstance(expr, Name):
             return plain(self[expr.id])
-        return evaluate_rows(expr, self._leaf, self.count)
+        return self.evaluate(expr, self._leaf, self.count)
 
     def column(self, formula: Formula) -> Ints:
         """int64 [count]"""
@@ -60,11 +61,11 @@ class Frame:
             found = self[name]
             return found if isinstance(found, int) else found[rows]
 
-        return Frame(len(rows), find)
+        return Frame(len(rows), find, evaluate=self.evaluate)
 
     def inner(self) -> "Frame":
         """These rows with more names."""
-        return Frame(self.count, self.__getitem__)
+        return Frame(self.count, self.__getitem__, evaluate=self.evaluate)
 
     def latch(self, issue: Issue, where: "Frame") -> None:
         """From here on `REGISTER.FIELD` is the issued instruction's field. where: its frame, of the same rows."""
