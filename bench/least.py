@@ -1,9 +1,10 @@
-"""The least time that a network's own work keeps the units of a machine busy: counted from the model's file, at rates from the machine's."""
+"""The least time that a network's own work takes on the units of a machine: counted from the model's file, at rates from the machine's."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import networkx as nx
 import onnx
 
 from toolchain.models.build import model_shape_graph
@@ -18,7 +19,7 @@ from toolchain.timing.class_cost import Fields, class_cost, traffic
 class Rates:
     """All a cycle: multiply-accumulates, bytes that the unit of pools and additions writes, bytes through the port of DRAM.
 
-    sizes: bytes of an element by layout.
+    sizes: bytes of an element by layout. held: bytes of the memory that weights wait in.
     """
 
     macs: int
@@ -26,36 +27,41 @@ class Rates:
     moved: float
     clock_khz: int
     sizes: Mapping[str, int]
+    held: int
 
 
 @dataclass(frozen=True)
 class Work:
     """On one image. written: elements that pools and additions write, times taps or operands. weights, biases, border (inputs and outputs):
-    how many."""
+    how many. behind: for each dense layer, the multiply-accumulates before it, and the weights of it and of the layers behind it."""
 
     macs: int
     written: int
     weights: int
     biases: int
     border: int
+    behind: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Least:
-    """Milliseconds. moved: bytes."""
+    """Milliseconds of three units' own work, and of a chain: all multiply-accumulates before a dense layer, then the weights from there on that do
+    not wait on chip."""
 
     conv_ms: float
     misc_ms: float
-    moved: int
-    gb_per_s: float
+    moved_ms: float
+    chain_ms: float = 0.0
 
-    def moved_ms(self, gb_per_s: float | None = None) -> float:
-        """At another rate than the machine's."""
-        return self.moved / (gb_per_s or self.gb_per_s) / 1e6
+    @property
+    def busiest(self) -> float:
+        """The longest of the three units' times."""
+        return max(self.conv_ms, self.misc_ms, self.moved_ms)
 
-    def bound(self, gb_per_s: float | None = None) -> float:
-        """The longest of the three."""
-        return max(self.conv_ms, self.misc_ms, self.moved_ms(gb_per_s))
+    @property
+    def bound(self) -> float:
+        """The longest of all."""
+        return max(self.busiest, self.chain_ms)
 
 
 def least(model: Model, rates: Rates, images: int) -> Least:
@@ -64,18 +70,21 @@ def least(model: Model, rates: Rates, images: int) -> Least:
     conv, misc = images * work.macs / rates.macs, images * work.written * rates.sizes["activations"] / rates.written
     once = work.weights * rates.sizes["weights"] + work.biases * rates.sizes["bias"]
     moved = once + images * work.border * rates.sizes["activations"]
-    return Least(conv / rates.clock_khz, misc / rates.clock_khz, moved, rates.moved * rates.clock_khz / 1e6)
+    chains = (images * macs / rates.macs + max(late * rates.sizes["weights"] - rates.held, 0) / rates.moved for macs, late in work.behind)
+    cycles = conv, misc, moved / rates.moved, max(chains, default=0.0)
+    return Least(*(each / rates.clock_khz for each in cycles))
 
 
-def rates(machine: Machine, unit: str, memory: str) -> Rates:
-    """unit: of pools and additions, which write `memory`."""
+def rates(machine: Machine, unit: str, memory: str, parameters: str) -> Rates:
+    """unit: of pools and additions, which write `memory`. parameters: the memory of weights."""
     number = next(k for k, found in enumerate(machine.units) if found.name == unit)
     own = [instruction for instruction in machine.instructions if constant(instruction.unit, {}) == number]
     (port,) = machine.timing.resources
     assert machine.timing.peak_macs is not None
     written = max(rate for instruction in own for rate in _written(machine, instruction, memory))
     sizes = {layout.name: layout.type.bits // 8 for layout in machine.layouts if layout.type}
-    return Rates(machine.timing.peak_macs, written, port.bytes_per_cycle / port.per, machine.timing.clock_khz, sizes)
+    held = next(found.bytes for found in machine.memories if found.name == parameters)
+    return Rates(machine.timing.peak_macs, written, port.bytes_per_cycle / port.per, machine.timing.clock_khz, sizes, held)
 
 
 def _written(machine: Machine, instruction: Instruction, memory: str) -> Iterator[float]:
@@ -99,12 +108,27 @@ def work_of(model: Model) -> Work:
     bare = model_shape_graph(model)
     assert bare is not None
     graph, shapes = bare.proto.graph, {**bare.shapes, **bare.parameters}
-    weights = {name: shape for node in graph.node if node.op_type in ("Conv", "Gemm") for name, shape in _constants(node, shapes)}
+    weights = {name: shape for node in graph.node if _weighted(node) for name, shape in _constants(node, shapes)}
     many = sum(math.prod(shape) for shape in weights.values() if len(shape) > 1)
     biases = sum(shape[0] for shape in weights.values() if len(shape) == 1)
     border = sum(math.prod(shapes[value.name]) for value in (*graph.input, *graph.output) if value.name not in bare.parameters)
     macs, written = sum(graph_macs(graph.node, shapes).values()), sum(_elements(node, shapes) for node in graph.node)
-    return Work(macs, written, many, biases, border)
+    return Work(macs, written, many, biases, border, tuple(_behind(graph.node, shapes)))
+
+
+def _behind(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -> Iterator[tuple[int, int]]:
+    """As Work has it."""
+    maker = {name: index for index, node in enumerate(nodes) for name in node.output}
+    graph = nx.DiGraph((maker[name], index) for index, node in enumerate(nodes) for name in node.input if name in maker)
+    macs = [sum(graph_macs([node], shapes).values()) for node in nodes]
+    weights = [sum(math.prod(shape) for _, shape in _constants(node, shapes) if len(shape) > 1) if _weighted(node) else 0 for node in nodes]
+    for index, node in enumerate(nodes):
+        if node.op_type == "Gemm" and index in graph:
+            yield sum(macs[k] for k in nx.ancestors(graph, index)), weights[index] + sum(weights[k] for k in nx.descendants(graph, index))
+
+
+def _weighted(node: onnx.NodeProto) -> bool:
+    return node.op_type in ("Conv", "Gemm")
 
 
 def _constants(node: onnx.NodeProto, shapes: Shapes) -> Iterator[tuple[str, tuple[int, ...]]]:
