@@ -89,6 +89,14 @@ def test_a_machine_may_have_none() -> None:
     assert small().quantisation is None
 
 
+@pytest.mark.parametrize("numerator", [20, 21])
+def test_a_mean_may_be_cut_off_or_rounded(numerator: int) -> None:
+    """1024 / 49 is 20.9."""
+    found = numerics(SHORT + f"  average: {{table: {{7x7: [{numerator}, 10]}}}}\n")
+    assert found is not None
+    assert found.average.table == ((7, 7, Fraction(numerator, 10)),)
+
+
 def test_a_full_section() -> None:
     text = SHORT.replace("power_of_two", "multiplier") + (
         "  per_channel: true\n  multiplier_bits: 15\n  order: shift_first\n  bias_shift: [0, 16]\n  align: [0, 6]\n  accumulator_bits: 6 * LANES\n"
@@ -160,6 +168,8 @@ def test_orders_of_a_sum_by_numbers_of_the_operation() -> None:
             "shift: [0, 31]\n  average: {table: {3x6: [7, 8]}}",
             "E0116 7 / 2**8 is no mean over 3x6: with that shift, 14 is nearest",
         ),
+        ("shift: [0, 31]", "shift: [0, 31]\n  average: {table: {7x7: [19, 10]}}", "E0116 19 / 2**10 is no mean over 7x7"),
+        ("shift: [0, 31]", "shift: [0, 31]\n  average: {table: {7x7: [22, 10]}}", "E0116 22 / 2**10 is no mean over 7x7"),
         ("[-32 * LANES, 127]", "[0, 255]", "E0116 'activation' must be [least, greatest], around zero, within 8 bits"),
         ("[-32 * LANES, 127]", "[-1, 255]\n  zero_points: true", "E0116 'activation' must be [least, greatest], of int8 or of uint8"),
         ("shift: [0, 31]", "shift: [0, 31]\n  first_rounding: {shift: 3, rounding: floor}", "E0116 'first_rounding' belongs to 'scale: multiplier'"),

@@ -193,11 +193,13 @@ def _first(context: Context, node: Node, form: str) -> FirstRounding:
 
 
 def _mean(context: Context, name: str, node: Node) -> Fraction:
-    """Of a window like `3x6`. Raises UserError E0116 for a numerator that is not the nearest with its shift: a sum times it is no mean."""
+    """The factor of a window like `3x6`, whose numerator may be cut off, rounded or rounded up, as hardware has it.
+
+    Raises UserError E0116 for one that is further off, as a sum times it is no mean."""
     height, width = map(int, name.split("x", 1))
     found, area = _fraction(context, name, node), height * width
-    nearest = ((2 << found.shift) + area) // (2 * area)
-    if abs(2 * found.numerator * area - (2 << found.shift)) > area:
+    if abs(found.numerator * area - (1 << found.shift)) >= area:
+        nearest = ((2 << found.shift) + area) // (2 * area)
         text = f"{found.numerator} / 2**{found.shift} is no mean over {name}: with that shift, {nearest} is nearest to 1 / {area}"
         raise fail("E0116", text, node.span)
     return found
