@@ -59,7 +59,7 @@ def test_numbers_of_which_a_kernel_wants_whole_blocks_are_drawn_so() -> None:
     machine = load_machine("stcp920:f16")
     kernel, kind = load_kernels(machine)["spaced_attention_values"], kinds_of(machine)["spaced_attention_values"]
     found = {(each.names, each.size) for require in kernel.requires for each in whole_blocks(require.that)}
-    assert found == {(("keys", "spare"), 32), (("channels",), 32)}
+    assert found == {(("keys", "spare"), 32), (("key_channels",), 32), (("inner",), 32)}
     drawn = [each for each in islice(operations_for(machine, kernel, kind, np.random.default_rng(1)), 120) if each is not None]
     assert {(each.numbers["keys"] + each.numbers["spare"]) % 32 for each in drawn} == {0}
     assert {0} < {each.numbers["spare"] for each in drawn}
