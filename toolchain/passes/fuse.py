@@ -16,7 +16,7 @@ from toolchain.passes.attention import family_for, find_attention, replace_atten
 from toolchain.passes.bindings import Fused, New, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for
 from toolchain.passes.lay_out_rotary import OPERATION as ROTARY
-from toolchain.passes.lay_out_rotary import on_sequence, replace_rotary
+from toolchain.passes.lay_out_rotary import on_sequence, replace_rotary, takes_rotary
 from toolchain.passes.matching import Match, find
 from toolchain.passes.rotary import find_rotary
 from toolchain.passes.templates import Template, default_templates
@@ -105,7 +105,7 @@ def _fuse_attention(model: ir.Model, context: Context) -> None:
 
 def _fuse_rotary(model: ir.Model, context: Context) -> None:
     """Rotary positions that are laid out become calls where the machine computes them and the user wants none of their nodes elsewhere."""
-    if context.device is None or (context.device.computes is not None and ROTARY not in context.device.computes):
+    if not takes_rotary(context.device):
         return
     for node in reversed(list(model.graph)):
         found = find_rotary(node) if node.graph is not None else None

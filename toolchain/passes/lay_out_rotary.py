@@ -14,8 +14,8 @@ from toolchain.graph.integers.calls import fused_call
 from toolchain.graph.rewrite import BY_HEADS, add_constant, bypass, ints, is_operator, known_shape, reshape_node, substitute, typed_node
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Device
-from toolchain.passes.rotary import AXES, STEP, Rotary, find_rotary
-from toolchain.passes.rotary_tables import Tables, table_shape
+from toolchain.passes.rotary import Rotary, find_rotary
+from toolchain.passes.rotary_tables import AXES, STEP, Tables, table_shape
 
 OPERATION = "rotary"
 
@@ -65,10 +65,15 @@ class OnSequence:
     taken: tuple[ir.Node, ...]
 
 
+def takes_rotary(device: Device | None) -> bool:
+    """Whether there is a machine that may compute rotary positions."""
+    return device is not None and (device.computes is None or OPERATION in device.computes)
+
+
 def lay_out_rotary(graph: ir.Graph, device: Device | None) -> None:
     """Rotary positions stand on sequences, for a machine that computes them so. Without one they stay: the tensors between heads and scores, which go
     where they are laid out, are among those that calibration sees for all machines."""
-    if device is None or (device.computes is not None and OPERATION not in device.computes):
+    if not takes_rotary(device):
         return
     tables = Tables(graph)
     for node in reversed(list(graph)):
@@ -93,9 +98,8 @@ def on_sequence(found: Rotary) -> OnSequence | None:
         return None
     spread = [table.producer() for table in (found.cos, found.sin)]
     tables = [node.inputs[0] if node is not None and is_operator(node, "Unsqueeze") else None for node in spread]
-    shape = (*(known_shape(heads.sequence) or ()),)
     sizes = {known_shape(table) for table in tables}
-    if not is_operator(readers[0], "Reshape") or known_shape(readers[0].outputs[0]) != shape or len(sizes) != 1:
+    if not is_operator(readers[0], "Reshape") or known_shape(readers[0].outputs[0]) != known_shape(heads.sequence) or len(sizes) != 1:
         return None
     cos, sin = tables
     if cos is None or sin is None or cos.is_initializer() or sin.is_initializer():
@@ -125,10 +129,10 @@ def _lay_out(graph: ir.Graph, found: Rotary, tables: Tables) -> None:
     heads = _heads(found.x)
     if heads is None:
         return
-    shapes = [table_shape(table, heads.batch, heads.rows, found.half, heads.by_heads) for table in (found.cos, found.sin)]
-    if None in shapes or shapes[0] != shapes[1] or shapes[0] is None:
+    shape, other = (table_shape(table, heads.batch, heads.rows, found.half, heads.by_heads) for table in (found.cos, found.sin))
+    if shape is None or shape != other:
         return
-    cos, sin = (tables.of(table, shapes[0], found.interleaved) for table in (found.cos, found.sin))
+    cos, sin = (tables.of(table, shape, found.interleaved) for table in (found.cos, found.sin))
     made = _turned(graph, heads, replace(found, cos=cos, sin=sin))
     sequence, last = made[-2].outputs[0], made[-1].outputs[0]
     if heads.by_heads:
@@ -157,7 +161,7 @@ def _spread(graph: ir.Graph, table: ir.Value, name: str, made: list[ir.Node]) ->
 
 def _turned(graph: ir.Graph, heads: _Heads, found: Rotary) -> list[ir.Node]:
     """Nodes, not yet in the graph, from the sequence to heads that are turned, and back, and to heads again."""
-    name, floats, made = f"{found.result.name}", found.x.type, list[ir.Node]()
+    name, floats, made = found.result.name, found.x.type, list[ir.Node]()
 
     def add(kind: str, inputs: list[ir.Value], width: int, word: str, more: tuple[int, ...] = (), **attributes: int) -> ir.Value:
         made.append(typed_node(graph, kind, inputs, (*heads.apart[:-1], width, *more), floats, f"{name}.{word}", **attributes))

@@ -13,11 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.rewrite import constant, integer, is_operator, known_shape
-from toolchain.passes.rotary_tables import is_doubled
-
-AXES = 4
-STEP = 2
-"""From a channel of a pair that stands side by side to the same channel of the next pair."""
+from toolchain.passes.rotary_tables import AXES, STEP, is_doubled
 
 
 @dataclass(frozen=True)
@@ -166,7 +162,7 @@ def _joins(node: ir.Node, axes: int) -> bool:
 
 
 def _piece(value: ir.Value | None) -> _Piece | None:
-    """Of a Slice or a Split along the last axis, the channels that it has."""
+    """The channels that a Slice or a Split along the last axis takes."""
     node = value.producer() if value is not None else None
     if value is None or node is None or not is_operator(node, "Slice", "Split") or (source := node.inputs[0]) is None:
         return None

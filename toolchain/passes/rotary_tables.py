@@ -13,9 +13,11 @@ EACH = ("Cos", "Sin", "Cast", "Neg", "Identity", "Unsqueeze", "Squeeze", "Reshap
 """Operators of one tensor that leave channels as they stand, where their last axis keeps its extent."""
 PAIRS = ("Mul", "Add", "Sub", "Div")
 AXES = 4
+"""Of heads of a sequence: batch, heads, rows and channels, in one order or another."""
 SMALL = 64
 """Elements of constants that count by their numbers, such as axes."""
 STEP = 2
+"""From a channel of a pair that stands side by side to the same channel of the next pair."""
 
 
 def is_doubled(value: ir.Value | None, interleaved: bool) -> bool:
@@ -55,7 +57,7 @@ def _is_number(value: ir.Value) -> bool:
 
 
 def _stacked(value: ir.Value, width: int) -> ir.Value | None:
-    """Of a tensor [..., pairs, 2] that has the same number twice, the one [..., pairs]."""
+    """The tensor [..., pairs] that was stacked with itself as [..., pairs, 2]; None for any other."""
     node, shape = value.producer(), known_shape(value) or (0,)
     if node is None or not is_operator(node, "Concat") or shape[-2:] != (width // STEP, STEP) or not _along_last(node):
         return None
@@ -74,7 +76,7 @@ def _keeps(node: ir.Node, width: int) -> bool:
 
 @dataclass(frozen=True)
 class Tables:
-    """Those of one graph. made: by the tensor that a spelling reads and the form that it has there. once: by a tensor that has every number twice.
+    """Tables of one graph. made: by the tensor that a spelling reads and the form that it has there. once: by a tensor that has every number twice.
     first: by a tensor, the first that the same operators make of the same ones, as each layer has those of its own."""
 
     graph: ir.Graph

@@ -10,6 +10,7 @@ import numpy as np
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel, KernelKey, formulas
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.tiling.tile_table import codes_of
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Call, Compare, Const, Expr, Name, walk
@@ -47,8 +48,7 @@ class Limit:
 
 def limits_of(kernel: Kernel) -> Iterator[Limit]:
     """Every limit that a kernel's conditions and instructions name."""
-    codes = (step.code for step in kernel.steps if not isinstance(step.code, str))
-    written = (formula.expr for code in codes for formula in formulas(code))
+    written = (formula.expr for code in codes_of(kernel) for formula in formulas(code))
     for whole in (*problem_expressions(kernel), *written):
         for expr in walk(whole):
             match expr:
@@ -58,7 +58,7 @@ def limits_of(kernel: Kernel) -> Iterator[Limit]:
                     yield Limit(left, right, {each: (id(expr), (0, 1, each)) for each in AROUND})
                 case _:
                     pass
-    for code in (step.code for step in kernel.steps if not isinstance(step.code, str)):
+    for code in codes_of(kernel):
         yield from (Limit(count.expr, Const(1), {1: (id(item), (name, True))}) for item in items_below(code) for name, count in item.loops.items())
 
 

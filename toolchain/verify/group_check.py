@@ -290,7 +290,7 @@ def _otherwise(problem: Problem, kernels: Mapping[str, Kernel], compiled: Compil
     own = next(number for number, each in enumerate(plan.region.operations) if each.kernel == problem.kernel.name)
     kept = plan.problems[own]
     try:
-        ranked = [each for each in rank_tilings(kept, 1, 1 << 30) if _tile_count(kept, each) <= MOST_STEPS]
+        ranked = [each for each in rank_tilings(kept, 1, 1 << 30) if all_tiles(kept, each) <= MOST_STEPS]
     except UserError:
         return None
     seen.update(of_tiling(kept, plan.tilings[own]))
@@ -315,7 +315,8 @@ def _with_tiles(schedule: Schedule, operation: int, problem: Problem, tiling: Ti
     return replace(schedule, groups=groups)
 
 
-def _tile_count(problem: Problem, tiling: Tiling) -> int:
+def all_tiles(problem: Problem, tiling: Tiling) -> int:
+    """How many a program writes down, those of sums among them."""
     return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
 
 

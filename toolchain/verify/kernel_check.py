@@ -1,7 +1,6 @@
 """Runs a machine's kernels on random operations with random tiles, small ones among them, and compares with the operation's own meaning."""
 
 import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +30,7 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.aimed_draws import aimed
 from toolchain.verify.compare import differing_bits, distant, told_difference
-from toolchain.verify.group_check import check_in_chain, check_in_group
+from toolchain.verify.group_check import all_tiles, check_in_chain, check_in_group
 from toolchain.verify.random_operation import draw_operation, random_halves
 from toolchain.verify.situations import Seen, of_problem, of_tiling, worth
 from toolchain.verify.unmet import Unmet, unmet_conditions
@@ -156,12 +155,9 @@ def chosen_operations(machine: Machine, kernel: Kernel, kind: OperationKind, rng
 def _large(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem]:
     """Operations with an extent beyond the fields of many instructions."""
     for _ in range(AIMED):
-        operation = draw_operation(machine, kind, rng, large=True)
-        try:
-            if operation is not None and stands(operation):
-                yield state_problem(machine, kernel, operation)
-        except UserError:
-            pass
+        problem = _stated(machine, kernel, draw_operation(machine, kind, rng, large=True))
+        if problem is not None:
+            yield problem
 
 
 def _at_limits(machine: Machine, kernel: Kernel, like: Problem, rng: np.random.Generator, seen: Seen) -> Iterator[Problem]:
@@ -170,11 +166,17 @@ def _at_limits(machine: Machine, kernel: Kernel, like: Problem, rng: np.random.G
         shifted = "shift" in numbers
         corner = not shifted and bool(rng.integers(2))
         operation = draw_operation(machine, like.operation.kind, rng, numbers, own_shifts=False if shifted else None, corner=corner)
-        try:
-            if operation is not None and stands(operation):
-                yield state_problem(machine, kernel, operation)
-        except UserError:
-            pass
+        problem = _stated(machine, kernel, operation)
+        if problem is not None:
+            yield problem
+
+
+def _stated(machine: Machine, kernel: Kernel, operation: Operation | None) -> Problem | None:
+    """None where there is no operation, or one that the kernel does not compute or is never asked for."""
+    try:
+        return None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
+    except UserError:
+        return None
 
 
 def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem | None]:
@@ -186,11 +188,7 @@ def operations_for(machine: Machine, kernel: Kernel, kind: OperationKind, rng: n
         large = number >= LARGER and number % 2 == 1 and not blocks
         drawn = {name: value for each in blocks for name, value in each.drawn(rng).items()}
         fixed = drawn | ({} if large or number % 3 else stated)
-        operation = draw_operation(machine, kind, rng, fixed, large=large, corner=number % 4 in (1, 2))
-        try:
-            yield None if operation is None or not stands(operation) else state_problem(machine, kernel, operation)
-        except UserError:
-            yield None
+        yield _stated(machine, kernel, draw_operation(machine, kind, rng, fixed, large=large, corner=number % 4 in (1, 2)))
 
 
 @dataclass(frozen=True)
@@ -234,11 +232,11 @@ def _tilings(problem: Problem, rng: np.random.Generator, seen: Seen) -> list[Til
     found: list[Tiling] = []
     for contexts in (1, 2):
         try:
-            ranked = [tiling for tiling in rank_tilings(problem, contexts, 1 << 30) if _tiles(problem, tiling) <= MOST_STEPS]
+            ranked = [tiling for tiling in rank_tilings(problem, contexts, 1 << 30) if all_tiles(problem, tiling) <= MOST_STEPS]
         except UserError:
             continue
         if ranked:
-            counts = [_tiles(problem, tiling) for tiling in ranked]
+            counts = [all_tiles(problem, tiling) for tiling in ranked]
             corners = (0, counts.index(min(counts)), counts.index(max(counts)))
             own = [ranked[number] for number in dict.fromkeys(corners)]
             for tiling in own:
@@ -257,10 +255,6 @@ def _rarest(problem: Problem, tilings: Sequence[Tiling], seen: Seen) -> list[Til
     _, situations, tiling = max(found, key=lambda each: each[0])
     seen.update(situations)
     return [tiling]
-
-
-def _tiles(problem: Problem, tiling: Tiling) -> int:
-    return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
 
 
 def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, meant: Operation | None = None) -> None:

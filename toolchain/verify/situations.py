@@ -21,6 +21,7 @@ from toolchain.schedule.kernels.kernel import Constant, Formula, Issue, Items, K
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.step_cost import own_channels
+from toolchain.schedule.tiling.tile_table import codes_of
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import OperationPart, part_of, step_frame
 from toolchain.spec.arrays import Ints
@@ -202,8 +203,7 @@ def _written(problem: Problem) -> Situations:
 @lru_cache(maxsize=64)
 def _comparisons(key: KernelKey) -> tuple[tuple[Expr, frozenset[str]], ...]:
     """The comparisons in instructions, each with its names."""
-    codes = (step.code for step in key.kernel.steps if not isinstance(step.code, str))
-    found = (expr for code in codes for formula in formulas(code) for expr in walk(formula.expr) if isinstance(expr, Compare))
+    found = (expr for code in codes_of(key.kernel) for formula in formulas(code) for expr in walk(formula.expr) if isinstance(expr, Compare))
     return tuple((expr, frozenset(names_in(expr))) for expr in found)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolchain.schedule.kernels.kernel import Formula, Issue, Item, Items, Kernel
+from toolchain.schedule.tiling.tile_table import codes_of
 from toolchain.spec.errors import Span
 from toolchain.spec.evaluate import OPERATORS
 from toolchain.spec.expr import Choose, Compare, Const, Expr, Logic, walk
@@ -48,7 +49,7 @@ def _expressions(kernel: Kernel) -> Iterator[Expr]:
         yield from (*place.names.values(), *(formula.expr for formula in place.starts.values()))
     for item in kernel.constants:
         yield from (*item.over.values(), *item.fields.values())
-    for item in (item for step in kernel.steps if not isinstance(step.code, str) for item in items_below(step.code)):
+    for item in (item for code in codes_of(kernel) for item in items_below(code)):
         own = (*item.loops.values(), *item.let.values(), *([item.when] if item.when else []))
         yield from (formula.expr for formula in (*own, *_fields(item)))
 
@@ -82,10 +83,9 @@ def _ways(expr: Expr, seen: Seen) -> set[bool]:
 
 def _entered(kernel: Kernel, seen: Seen) -> Iterator[tuple[Expr, set[bool]]]:
     """Conditions of instructions that are a name by itself."""
-    for step in (step for step in kernel.steps if not isinstance(step.code, str)):
-        for item in items_below(step.code) if not isinstance(step.code, str) else ():
-            if item.when is not None and not _has_parts(item.when.expr) and names_in(item.when.expr):
-                yield item.when.expr, {way for way in (False, True) if any((id(item), mark, ("entered", way)) in seen for mark in MARKS)}
+    for item in (item for code in codes_of(kernel) for item in items_below(code)):
+        if item.when is not None and not _has_parts(item.when.expr) and names_in(item.when.expr):
+            yield item.when.expr, {way for way in (False, True) if any((id(item), mark, ("entered", way)) in seen for mark in MARKS)}
 
 
 def _has_parts(expr: Expr) -> bool:

@@ -69,18 +69,12 @@ def given_order(blocks: "nx.DiGraph[tuple[int, ...]]") -> tuple[int, ...]:
 
 def breadth_order(blocks: "nx.DiGraph[tuple[int, ...]]") -> tuple[int, ...]:
     """Level by level: blocks of all branches at the same distance from the inputs stand beside each other."""
-    level: dict[tuple[int, ...], int] = {}
-    block: tuple[int, ...]
-    for block in nx.topological_sort(blocks):
-        level[block] = 1 + max((level[before] for before in blocks.predecessors(block)), default=-1)
-    return _flat(block for _, block in sorted((depth, block) for block, depth in level.items()))
+    return _flat(block for level in nx.topological_generations(blocks) for block in sorted(level))
 
 
 def depth_order(graph: "nx.DiGraph[int]") -> tuple[int, ...]:
     """Branch by branch, the shorter ones first: an operation that joins branches stands behind the longest of them."""
-    level: dict[int, int] = {}
-    for node in nx.topological_sort(graph):
-        level[node] = 1 + max((level[before] for before in graph.predecessors(node)), default=-1)
+    level = {node: depth for depth, nodes in enumerate(nx.topological_generations(graph)) for node in nodes}
     found: dict[int, None] = {}
     waiting = _shorter_last((node for node in graph if not graph.out_degree(node)), level)
     while waiting:

@@ -17,10 +17,8 @@ ADDED = -1
 """The source of an instruction that the original program does not have."""
 
 
-WIDE = 32
-"""Queues from which on numpy finds the larger numbers of two rows sooner than Python does."""
 Row = list[int] | Ints
-"""By queue, how many of its instructions are certainly done."""
+"""By queue, how many of its instructions are certainly done. Of the many queues of several streams numpy finds the larger numbers sooner."""
 
 
 def latest(one: Row, other: Row) -> Row:
@@ -159,7 +157,7 @@ class Plan:
         return True
 
     def _row(self, numbers: list[int]) -> Row:
-        return np.array(numbers, np.int64) if len(numbers) > WIDE else numbers
+        return np.array(numbers, np.int64) if self.streams > 1 else numbers
 
     def learn(self, row: Row, poster: int) -> Row:
         """The row after a token of `poster` arrives."""

@@ -150,7 +150,7 @@ def _wanted(key: KernelKey) -> frozenset[str]:
     """The names that sizes and costs of a kernel depend on."""
     kernel = key.kernel
     sized = (e.id for expr in _sizing(kernel) for e in walk(expr) if isinstance(e, Name))
-    return frozenset(sized).union(*(formula.names for code in _codes(kernel) for formula in formulas(code)))
+    return frozenset(sized).union(*(formula.names for code in codes_of(kernel) for formula in formulas(code)))
 
 
 def _sizing(kernel: Kernel) -> Iterator[Expr]:
@@ -170,8 +170,8 @@ def _sizing(kernel: Kernel) -> Iterator[Expr]:
             yield s.cycles
 
 
-def _codes(kernel: Kernel) -> Iterator[Items]:
-    """Instructions whose cycles and limits the search derives."""
+def codes_of(kernel: Kernel) -> Iterator[Items]:
+    """The instructions of the steps that are no templates, by step: the search derives their cycles and limits."""
     yield from (step.code for step in kernel.steps if not isinstance(step.code, str))
 
 
