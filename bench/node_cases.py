@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-from toolchain.verify.operator_check import all_cases, cases_in
+from toolchain.verify.library_check import all_cases, cases_in
 
 Value = Any
 RTOL, ATOL = 1e-3, 1e-7

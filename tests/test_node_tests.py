@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.node_cases import close, collect_cases
-from toolchain.verify.operator_check import case_modules
+from toolchain.verify.library_check import case_modules
 
 ROOT = Path(__file__).resolve().parents[1]
 OPERATORS, SAMPLE = 60, 200

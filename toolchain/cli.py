@@ -120,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
     with_parameters = "the schema itself, for files of the kind explore or target, with the parameters of this machine"
     with_machine: Any = schema.add_argument("--machine", metavar="MACHINE", help=with_parameters)
     with_machine.completer = complete_machine
-    schema.set_defaults(run="schema:print_schema")
+    schema.set_defaults(run="help:print_schema")
     completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
     completion.add_argument("shell", choices=SHELLS)
     completion.set_defaults(run="help:print_script")
@@ -340,7 +340,7 @@ def _bundle(bundle: argparse.ArgumentParser) -> None:
     pick.add_argument("bundle", metavar="MODEL.bundle")
     pick.add_argument("length", metavar="NAME:SIZE", help="of each dimension, with commas between them")
     pick.add_argument("-o", "--output", metavar="ONE.bundle", required=True)
-    pick.set_defaults(run="lengths:pick")
+    pick.set_defaults(run="bundle:pick")
     text.add_argument("--region", metavar="REGION", help="the first one, unless another is named")
     text.add_argument("-o", "--output", metavar="FILE")
     text.set_defaults(run="bundle:disassemble")
@@ -360,7 +360,7 @@ def _profile(profile: argparse.ArgumentParser) -> None:
     profile.add_argument("--region", metavar="REGION", help="only this one")
     profile.add_argument("--html", metavar="FILE", help="the timeline of one region, with lanes for what was measured")
     profile.add_argument("--json", metavar="FILE", help="the tables, every deviation included")
-    profile.set_defaults(run="profile:profile")
+    profile.set_defaults(run="hardware:profile")
 
 
 def _cosim(cosim: argparse.ArgumentParser) -> None:
@@ -369,12 +369,12 @@ def _cosim(cosim: argparse.ArgumentParser) -> None:
     write.add_argument("bundle", metavar="MODEL.bundle")
     write.add_argument("-o", "--output", metavar="FOLDER", required=True)
     write.add_argument("--word-bytes", metavar="N", type=int, default=8, help="bytes of a word of DRAM, a power of two (8)")
-    write.set_defaults(run="cosim:write")
+    write.set_defaults(run="hardware:write")
     compare = actions.add_parser("compare", help="the DRAM that hardware left, against the emulator's")
     compare.add_argument("bundle", metavar="MODEL.bundle")
     compare.add_argument("result", metavar="FILE", help="of $writememh, or raw bytes (.bin)")
     compare.add_argument("--region", metavar="NAME", help="left out: the first")
-    compare.set_defaults(run="cosim:compare")
+    compare.set_defaults(run="hardware:compare")
     for action in (write, compare):
         action.add_argument(
             "--input", metavar="FILE.npz", help="samples by the names of the model's inputs, of which the first runs; left out: drawn"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.comparison.sides import report
+from tests.report.sides import report
 from toolchain.cli import main
 from toolchain.commands.compare import committed, is_committed
 from toolchain.spec.errors import UserError

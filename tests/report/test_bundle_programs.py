@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.operations.made import load_machine
-from tests.report.profile.measured import region
+from tests.report.measured import region
 from tests.runtime import small
 from toolchain.report.bundle_programs import HEAD, bundle_operations, modelled_region, timed_regions
 from toolchain.report.tables import scaled

@@ -1,22 +1,26 @@
-"""Which lengths a build has, and the jobs that they make."""
+"""Which lengths a build has, and the jobs that they make.
+
+Variables that do not go with the states of a model are refused before anything starts.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from tests.lengths_network import built, encoder
+from tests.steps_network import YAML, written
 from toolchain.spec.errors import UserError
 from toolchain.tasks.folders import clean_plan
-from toolchain.tasks.lengths import declared_lengths
+from toolchain.tasks.lengths import declared_lengths, states_span
 from toolchain.tasks.plan import Plan, info_text, make_plan
 from toolchain.tasks.stage import STAGES
 
-YAML = "model: {name: m, summary: a test}\nonnx: m.onnx\nlengths: {sequence: SIZES}\n"
+OF_LENGTHS = "model: {name: m, summary: a test}\nonnx: m.onnx\nlengths: {sequence: SIZES}\n"
 
 
 def plan(tmp_path: Path, sizes: str = "[8, 16]", **more: str) -> Plan:
     encoder(tmp_path / "m.onnx")
-    (tmp_path / "m.yaml").write_text(YAML.replace("SIZES", sizes))
+    (tmp_path / "m.yaml").write_text(OF_LENGTHS.replace("SIZES", sizes))
     return make_plan({"target": "dpuv3", "model": str(tmp_path / "m.yaml"), **more}, tmp_path / "build")
 
 
@@ -62,7 +66,7 @@ def test_lengths_that_cannot_be(sizes: str, more: dict[str, str], message: str, 
 
 def test_models_without_lengths(tmp_path: Path) -> None:
     assert declared_lengths(encoder(tmp_path / "m.onnx")) == ()
-    (tmp_path / "m.yaml").write_text(YAML.replace("lengths: {sequence: SIZES}", ""))
+    (tmp_path / "m.yaml").write_text(OF_LENGTHS.replace("lengths: {sequence: SIZES}", ""))
     assert declared_lengths(tmp_path / "m.yaml") == ()
 
 
@@ -80,3 +84,27 @@ def test_info_tells_all_lengths_and_the_file_of_all() -> None:
     text = info_text(built().plan)
     assert "graph encoder sequence 8 for dpuv3: up to date" in text
     assert "lengths encoder for dpuv3: up to date" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"target": "vta,dpuv3"}, "steps.yaml:3:1: E0816 several machines in 'target' do not go with the states of 'steps'"),
+        ({"lengths": "a:1,2"}, "steps.yaml:3:1: E0816 'lengths' does not go with the states of 'steps'"),
+        ({"beyond": "host"}, "E0816 'beyond' does not go with"),
+        ({"batch": "4"}, "E0816 'batch' does not go with"),
+        ({"images": "1"}, "E0816 'images' does not go with"),
+    ],
+)
+def test_variables_beside_states(tmp_path: Path, given: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        make_plan({"target": "vta", "model": str(written(tmp_path)), **given}, tmp_path / "build")
+    assert message in str(raised.value)
+
+
+def test_the_place_of_states_in_a_file(tmp_path: Path) -> None:
+    span = states_span(written(tmp_path))
+    assert span is not None
+    assert (span.line, span.column) == (3, 1)
+    assert states_span(tmp_path / "steps.onnx") is None
+    assert states_span(written(tmp_path, YAML[: YAML.index("state:")] + "calibration: {seeded: 3} # state: none\n")) is None

@@ -1,14 +1,20 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from tests.steps_network import HELD, MADE, built
 from toolchain.graph.importing.versions import OPSET
+from toolchain.runtime.step_session import open_steps
 from toolchain.spec.model import Tolerance
+from toolchain.tasks.actions.paths import graph_file
+from toolchain.verify.built import integer_stage
 from toolchain.verify.compare import (
     Comparison,
     FirstDifference,
+    compare_steps,
     differing_bits,
     distance,
     distant,
@@ -20,7 +26,7 @@ from toolchain.verify.compare import (
     stacked,
     unite,
 )
-from toolchain.verify.verdict import Compared, Difference
+from toolchain.verify.verdict import Compared, Difference, StepsVerdict
 
 
 def test_the_first_in_row_major_order_is_named() -> None:
@@ -127,3 +133,29 @@ def test_no_sample_and_different_numbers_are_refused(samples: dict[str, np.ndarr
 def test_results_stand_behind_each_other() -> None:
     images = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
     assert oracle_tensors(negated(), {"x": images})["y"].tolist() == (-images).tolist()
+
+
+def verdict(**changed: object) -> StepsVerdict:
+    held = built("vta")
+    executor = replace(held.executor(), **changed)  # pyright: ignore[reportArgumentType]
+    return compare_steps(open_steps(executor), integer_stage(graph_file(held.job).parent), held.sequences)
+
+
+def test_steps_that_are_equal() -> None:
+    assert verdict() == StepsVerdict(5, 5 * (HELD + MADE + 1), 0, "", 1, 2)
+
+
+def test_a_wrong_start_is_found_in_the_first_step() -> None:
+    found = verdict(starts={"h": np.zeros((1, HELD), np.float32), "count": np.array([3])})
+    assert found.differing
+    assert found.first == "'y' in step 0"
+
+
+def test_a_state_that_is_forgotten_is_found_in_the_second_step() -> None:
+    held = built("vta")
+    session = held.session()
+    own = next(iter(session._own.values()))  # pyright: ignore[reportPrivateUsage]
+    own._moves = dict  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    found = compare_steps(session, integer_stage(graph_file(held.job).parent), held.sequences)
+    assert found.differing
+    assert found.first.endswith("in step 1")

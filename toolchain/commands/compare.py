@@ -17,8 +17,8 @@ from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.yaml_nodes import MAX_BYTES
 
 if TYPE_CHECKING:
-    from toolchain.report.comparison.compare import Comparison
-    from toolchain.report.comparison.sides import Side
+    from toolchain.report.compared_sides import Side
+    from toolchain.report.comparison import Comparison
 
 
 FORM = re.compile(r"(?P<commit>[^:-][^:]*):(?P<path>.+\.(yaml|yml|json))\Z", re.DOTALL)
@@ -81,8 +81,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
     Raises UserError E0001, E0330 (files), E0002 (words), E0007 (not comparable), E0008 (worse than allowed), and those of the things compared.
     """
-    from toolchain.report.comparison.compare import Comparison, comparison_data
-    from toolchain.report.comparison.text import comparison_page, comparison_text
+    from toolchain.report.comparison import Comparison, comparison_data, comparison_page, comparison_text
     from toolchain.spec.files import write_atomic
 
     allowed = None if arguments.fail_above is None else _percent(arguments.fail_above)
@@ -122,7 +121,7 @@ def _require_one_kind(found: "Comparison", judged: bool) -> None:
 
 def _judge(found: "Comparison", percent: float) -> None:
     """Raises UserError E0008."""
-    from toolchain.report.comparison.compare import worsened
+    from toolchain.report.comparison import worsened
 
     if worse := list(worsened(found, percent)):
         raise fail("E0008", f"{'; '.join(worse)}; allowed are {percent:g} %")
@@ -138,18 +137,18 @@ def read_side(text: str) -> "Side":
 
 def _side(path: Path, text: str) -> "Side":
     """text: the name that the user gave it."""
-    from toolchain.report.comparison.sides import report_side
+    from toolchain.report.compared_sides import report_side
 
     if path.is_dir():
         return _folder(path, text)
     if path.suffix == ".json":
         return report_side(path, text, {})
     if path.suffix == ".bundle":
-        from toolchain.report.comparison.sides import bundle_side
+        from toolchain.report.compared_sides import bundle_side
 
         return bundle_side(path, text)
     if path.suffix in (".yaml", ".yml") and path.is_file() and _is_schedule(path):
-        from toolchain.report.comparison.sides import schedule_side
+        from toolchain.report.compared_sides import schedule_side
 
         return schedule_side(path, text)
     if "/" in text and not path.exists() and not Path(text.partition(":")[0]).exists():  # a configuration may follow a machine's path
@@ -160,7 +159,7 @@ def _side(path: Path, text: str) -> "Side":
 
 def _folder(path: Path, text: str) -> "Side":
     """A build's folder, or one of schedules."""
-    from toolchain.report.comparison.sides import report_side, schedule_keys, schedule_side
+    from toolchain.report.compared_sides import report_side, schedule_keys, schedule_side
     from toolchain.schedule.form.files import read_schedules
 
     found = [path / name for name in RESULTS if (path / name).is_file()]
@@ -182,6 +181,6 @@ def _is_schedule(path: Path) -> bool:
 
 def _machine(given: str, text: str) -> "Side":
     from toolchain.isa.check_machine import load_checked_machine
-    from toolchain.report.comparison.sides import machine_side
+    from toolchain.report.compared_sides import machine_side
 
     return machine_side(load_checked_machine(given), text)

@@ -158,8 +158,8 @@ def check_kernels(arguments: argparse.Namespace) -> None:
     from toolchain.operations.library import kinds_of
     from toolchain.report.tables import counted
     from toolchain.schedule.kernels.kernel_file import load_kernels
-    from toolchain.verify.call_check import check_call
     from toolchain.verify.kernel_check import check_kernel, closed_reason
+    from toolchain.verify.library_check import check_call
 
     if not 1 <= arguments.shapes <= 1000:
         raise fail("E0002", f"--shapes is {arguments.shapes}, it must be from 1 to 1000")
@@ -191,7 +191,7 @@ def _brief(span: Span | None) -> str:
 def _check_operators(machine: Machine, names: Sequence[str]) -> None:
     """One line a function for an operator of ONNX. Raises as `check_kernels`."""
     from toolchain.schedule.kernels.operator_calls import load_operator_calls
-    from toolchain.verify.operator_check import check_operator
+    from toolchain.verify.library_check import check_operator
 
     for name in _chosen(machine, names, load_operator_calls(machine)):
         found = check_operator(machine, name)

@@ -127,7 +127,7 @@ def _outcome(jobs: tuple[Job, ...], root: Path) -> Outcome:
 
 def _figures(job: Job) -> dict[str, float]:
     """Of one image."""
-    from toolchain.report.comparison.sides import read_report
+    from toolchain.report.compared_sides import read_report
     from toolchain.tasks.actions.paths import machines_of, summary_file
 
     report, (machine,) = read_report(summary_file(job).with_suffix(".json")), machines_of(job)
@@ -161,7 +161,7 @@ def _accuracy(job: Job) -> float | None:
 
 def _limit(job: Job) -> str:
     """The unit that bounds most cycles of the model's regions."""
-    from toolchain.report.comparison.sides import read_report
+    from toolchain.report.compared_sides import read_report
     from toolchain.tasks.actions.paths import summary_file
 
     bound: dict[str, float] = {}

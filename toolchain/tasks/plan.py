@@ -7,11 +7,10 @@ from typing import TypeVar
 
 from toolchain.models.files import find_model
 from toolchain.spec.errors import UserError, fail, placed
-from toolchain.tasks.lengths import jobs_of, joined_step, with_lengths
+from toolchain.tasks.lengths import check_states, jobs_of, joined_step, with_lengths
 from toolchain.tasks.machines import Deployment, Member, Target, check_rules, find_deployment, folder_name, load_target
 from toolchain.tasks.receipts import code_hashes
 from toolchain.tasks.stage import STAGES, Job, Step
-from toolchain.tasks.states import check_states
 from toolchain.tasks.variables import Variables, read_variables
 
 ROOT = Path("build")

@@ -1,17 +1,59 @@
-"""Runs one stage: under the folder's lock, whole or not at all, its receipt last."""
+"""Runs one stage: under the folder's lock, whole or not at all, its receipt last; or adopts the results that another folder has of the same parts."""
 
-from collections.abc import Callable, Mapping, Sequence
+import glob
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
 from toolchain.process import rare_modules_deferred, stop_if_interrupted
 from toolchain.spec.errors import UserError, fail
+from toolchain.spec.files import write_atomic
 from toolchain.tasks.folders import locked
-from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, write_receipt
+from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, read_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
-from toolchain.tasks.twins import adopt
+
+
+def adopt(step: Step, parts: Mapping[str, str]) -> Receipt | None:
+    """The receipt of a twin whose parts are these and whose files are as it wrote them; they are copied into the step's folder. parts: of the step,
+    as they are now.
+
+    Nobody holds the twin's folder meanwhile: the hash of each file is that of the bytes which are copied.
+    """
+    for folder, receipt in _twins(step, parts):
+        if not changed({Path(name): entry for name, entry in receipt.read.items()}) and _copied(receipt, folder, step.folder):
+            return receipt
+    return None
+
+
+def _twins(step: Step, parts: Mapping[str, str]) -> Iterator[tuple[Path, Receipt]]:
+    """Folders of the same stage of the same model, and their receipts: of one machine in the same configuration, whose name is no part."""
+    job = step.job
+    if not step.stage.untimed or len(job.targets) > 1 or job.deployment:
+        return
+    plain = replace(job.target, params=(), without=()).label
+    for path in sorted(job.root.glob(f"{glob.escape(plain)}*/{glob.escape(step.home.name)}/{step.receipt_path.name}")):
+        changes = path.parent.parent.name.removeprefix(plain)
+        if changes[:1] in ("", "+") and path != step.receipt_path and (receipt := read_receipt(path)) and receipt.parts == parts:
+            yield path.parent / step.stage.name, receipt
+
+
+def _copied(receipt: Receipt, source: Path, folder: Path) -> bool:
+    """Whether all files came over as they were written. What was copied before one that did not is overwritten, or swept away, by the stage."""
+    for name, entry in receipt.written.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            return False
+        try:
+            data = (source / name).read_bytes()
+            if hashlib.sha256(data).hexdigest() != entry.digest:
+                return False
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(folder / name, data)
+        except (OSError, UserError):
+            return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compares tensors element by element, and puts the comparisons of several runs together."""
+"""Compares tensors element by element, puts the comparisons of several runs together, and runs steps in a row beside the integer model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from toolchain.graph.calibration.table import sample_at
 from toolchain.graph.integers.calls import check_oracle, integer_tensors
 from toolchain.graph.session import run_session
+from toolchain.graph.states import Sequences, Tensors, each_step
 from toolchain.graph.store import open_model
+from toolchain.runtime.step_session import StepSession
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Tolerance
-from toolchain.verify.verdict import Compared, Coordinates
+from toolchain.verify.verdict import Compared, Coordinates, StepsVerdict
 
 LAST_BITS = 2.0
 """Results may be so many times as far away as the last bits of their operands move them. Of ONNX Runtime's own LayerNormalization of nearly equal
@@ -183,3 +185,34 @@ def oracle_tensors(model: ir.Model, samples: Samples, more: Iterable[str] = ()) 
 def first_samples(samples: Samples, count: int) -> dict[str, Array]:
     """Exactly `count` samples: the first ones, from the beginning again where there are fewer."""
     return {name: array[np.arange(count) % len(array)] for name, array in samples.items()}
+
+
+MOST = 64
+"""Steps of the one sequence that is compared."""
+
+
+def compare_steps(session: StepSession, integer: ir.Model, sequences: Sequences, place: str = "") -> StepsVerdict:
+    """session: before its first step. integer: the oracle. The states are compared after every step, whatever keeps them.
+
+    Raises UserError E0910 where ONNX Runtime stops, E07xx where the device does.
+    """
+    oracle, steps, elements, first, differing = open_model(integer, [], optimise=False), 0, 0, "", 0
+
+    def run(inputs: Tensors) -> Tensors:
+        return run_session(oracle, inputs, place=place)
+
+    for inputs, wanted in each_step(run, sequences, 0):
+        found = _outputs(session, {name: inputs[name] for name in sequences.given}, sequences.pairs)
+        apart = {name: differing_bits(wanted[name], found[name]) for name in wanted}
+        first = first or next((f"'{name}' in step {steps}" for name, count in apart.items() if count), "")
+        differing, elements, steps = differing + sum(apart.values()), elements + sum(array.size for array in wanted.values()), steps + 1
+        if steps == MOST:
+            break
+    stay = sum(place.place == "device" for place in session.places)
+    return StepsVerdict(steps, elements, differing, first, stay, len(session.places))
+
+
+def _outputs(session: StepSession, inputs: Tensors, pairs: Mapping[str, str]) -> dict[str, Array]:
+    """All outputs of a step, states among them."""
+    found = dict(session.step(inputs).outputs)
+    return found | {pairs[name]: array for name, array in session.states().items()}

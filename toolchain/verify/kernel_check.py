@@ -28,12 +28,11 @@ from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.expr import Binary, Compare, Const, Expr, Name, conjuncts
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.verify.aimed_draws import aimed
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.group_check import all_tiles, check_in_chain, check_in_group
+from toolchain.verify.limits import Unmet, aimed, unmet_conditions
 from toolchain.verify.random_operation import draw_operation, random_halves
 from toolchain.verify.situations import Seen, of_problem, of_tiling, worth
-from toolchain.verify.unmet import Unmet, unmet_conditions
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""

@@ -44,6 +44,7 @@ from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bun
 from toolchain.verify.compare import (
     LAST_BITS,
     Comparison,
+    compare_steps,
     differing_bits,
     distance,
     distant,
@@ -59,7 +60,6 @@ from toolchain.verify.declared import declared_tensors
 from toolchain.verify.on_chip import OnChipReader
 from toolchain.verify.reference_sample import SampleSize
 from toolchain.verify.region_ladder import climb_region, split_runs
-from toolchain.verify.steps import compare_steps
 from toolchain.verify.verdict import Compared, Difference, ModelVerdict, OutputVerdict, RegionVerdict, StepsVerdict
 
 Tensors = Mapping[str, Array]

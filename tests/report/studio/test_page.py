@@ -1,4 +1,7 @@
-"""The page of a build: whole in itself, the same every time, safe with any name; two inside a page stay inside."""
+"""The roofline: dots by the operations' own numbers, none drawn above the roof where its rate is below, none without a peak.
+
+The page of a build: whole in itself, the same every time, safe with any name; two inside a page stay inside.
+"""
 
 import html
 import re
@@ -11,11 +14,44 @@ from hypothesis import strategies as st
 from tests.report.networks import Case
 from tests.report.test_timeline_data import HOSTILE, Tags
 from toolchain.accuracy.closeness import Closeness
-from toolchain.report.studio.page import group_numbers, pair_page, studio_page
+from toolchain.report.region_use import OperationUse, RegionUse
+from toolchain.report.studio.page import group_numbers, pair_page, roofline, studio_page
 from toolchain.report.studio.regions import StudioRegion
 from toolchain.report.summary import Summary, Told, summarise_model
+from toolchain.spec.load import load_machine
 from toolchain.verify.built import Built
 from toolchain.verify.verdict import Verified
+
+USES = (OperationUse("wide", "conv2d", 4, 900.0, "compute", 1000.0, 200_000, 4000), OperationUse("sum", "add", 2, 10.0, "compute", 9.0, 0, 64))
+REGION = RegionUse("region0", "vta", 1, 6, 1010.0, 900.0, "unit compute", USES, (), (), 1, 256)
+
+
+def test_a_dot_has_its_operations_numbers() -> None:
+    found = roofline(load_machine("vta"), [REGION])
+    assert found
+    assert (found.peak, found.bytes) == (256, 8)
+    (dot,) = found.dots
+    assert (dot.operation, dot.intensity, dot.rate) == ("wide", 50.0, 200.0)
+
+
+def test_ticks_double_and_dots_stand_between_them() -> None:
+    found = roofline(load_machine("vta"), [REGION])
+    assert found
+    ticks = {tick.text: tick.at for tick in found.across}
+    assert ticks["32"] < found.dots[0].x < ticks["64"]
+    up = {tick.text: tick.at for tick in found.up}
+    assert up["256"] < found.dots[0].y < up["128"]
+
+
+@pytest.mark.parametrize("uses", [(), (USES[1],)])
+def test_there_is_none_without_multiplications(uses: tuple[OperationUse, ...]) -> None:
+    assert roofline(load_machine("vta"), [replace(REGION, operations=uses)]) is None
+
+
+def test_there_is_none_without_a_peak() -> None:
+    machine = load_machine("vta")
+    assert roofline(replace(machine, timing=replace(machine.timing, peak_macs=None)), [REGION]) is None
+
 
 NOISE = Verified(True, 3, Closeness({}, "", None, {}), (("a", 30.0),))
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=40)

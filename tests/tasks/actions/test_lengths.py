@@ -1,16 +1,79 @@
-"""The file of all lengths of a build, and the lines that tell their costs."""
+"""Networks whose rows do not mix, or are masked, may be filled up with zeros; a sum over all rows may not.
+
+
+
+The file of all lengths of a build, and the lines that tell their costs.
+"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.lengths_network import WIDTH, built, encoder, total
+from tests.lengths_network import WIDTH, built, encoder, rows, samples, total
+from toolchain.graph.lengths import LengthAxis
 from toolchain.runtime.lengths import read_lengths
+from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
+from toolchain.tasks.actions.lengths import LengthCost, lengths_data, lengths_report, padding_refusal
 from toolchain.tasks.actions.paths import bundle_file, lengths_file, lengths_text_file
 from toolchain.tasks.plan import make_plan
 from toolchain.tasks.work import fulfil
+
+LENGTHS = [{"n": 4}, {"n": 8}]
+
+
+def given() -> dict[str, Array]:
+    return {"x": np.random.default_rng(0).standard_normal((2, 1, 8, WIDTH)).astype(np.float32)}
+
+
+@pytest.mark.parametrize(
+    ("make", "outputs", "word"),
+    [
+        (rows, (LengthAxis("y", 1, "n"),), ""),
+        (rows, (), "the output 'y' has the shape [1, 8, 32] in place of [1, 4, 32]"),
+        (total, (), "the output 'y' changes by "),
+    ],
+)
+def test_by_the_file_itself(make: Callable[[Path], Path], outputs: tuple[LengthAxis, ...], word: str, tmp_path: Path) -> None:
+    found = padding_refusal(make(tmp_path / "m.onnx"), (LengthAxis("x", 1, "n"),), outputs, LENGTHS, given())
+    assert word in found
+    assert bool(word) == bool(found)
+
+
+def test_a_mask_makes_padding_inert_and_one_that_ignores_it_does_not(tmp_path: Path) -> None:
+    file = samples(tmp_path / "s.npz", 4, 8)
+    axes, outputs = (LengthAxis("ids", 1, "n"), LengthAxis("mask", 1, "n")), (LengthAxis("words", 1, "n"),)
+    with np.load(file) as arrays:
+        held = {name: arrays[name] for name in ("ids", "mask")}
+    assert padding_refusal(encoder(tmp_path / "m.onnx"), axes, outputs, LENGTHS, held) == ""
+    inverted = {"ids": held["ids"], "mask": np.zeros_like(held["mask"])}  # all masked: attention goes to every row alike
+    assert "changes by" in padding_refusal(tmp_path / "m.onnx", axes, outputs, LENGTHS, inverted)
+
+
+COSTS = [LengthCost("sequence 8", 1000.0, 0.001, 0.5, 1500), LengthCost("sequence 16", 2000.0, 0.002, None, 2500)]
+
+
+def test_a_line_for_each_length_and_the_saving() -> None:
+    text = lengths_report("m", "x", COSTS, 3000, "", "m.bundle")
+    assert text.splitlines() == [
+        "m on x in 2 lengths",
+        "  sequence 8   1,000 cycles, 0.001 ms on the machine; 0.500 ms with the host's part",
+        "  sequence 16  2,000 cycles, 0.002 ms on the machine",
+        "  bundle      m.bundle: 3 kB; one for each length 4 kB together",
+        "  between: filled up with zeros to the next, which changes no result of the model's file",
+    ]
+
+
+def test_a_warning_where_nothing_is_filled_up() -> None:
+    assert lengths_report("m", "x", COSTS, 3000, "rows mix", "").splitlines()[-1] == "  warning: only these lengths are run: rows mix"
+    assert lengths_data(COSTS[:1], 3000, "rows mix") == {
+        "lengths": [{"sizes": "sequence 8", "cycles": 1000.0, "machine_ms": 0.001, "total_ms": 0.5, "bytes": 1500}],
+        "bytes": 3000,
+        "refusal": "rows mix",
+    }
 
 
 def test_cycles_and_bytes_of_every_length() -> None:

@@ -10,7 +10,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.graph.store import read_stage
 from toolchain.models.load import load_model
 from toolchain.passes.templates import templates_for
-from toolchain.report.comparison.sides import working_values
+from toolchain.report.compared_sides import working_values
 from toolchain.report.costs import nodes_sheet, rows_sheet
 from toolchain.report.explain import explain
 from toolchain.report.explain_text import costs_text, explanation_text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.report.profile.read import read_profile
+from toolchain.report.device_profile import read_profile
 from toolchain.spec.errors import Source, UserError
 
 TIMES = st.decimals(-(10**12), 10**12, places=3)

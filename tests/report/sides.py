@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from toolchain.report.comparison.sides import BUILD, LESS, MORE, Figure, Part, Side
+from toolchain.report.compared_sides import BUILD, LESS, MORE, Figure, Part, Side
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.spec.typed_json import to_json
 

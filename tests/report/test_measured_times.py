@@ -1,4 +1,7 @@
-"""Measured beside modelled: a device that is as quick as the model deviates nowhere, a slower one where it is slower."""
+"""Measured beside modelled: a device that is as quick as the model deviates nowhere, a slower one where it is slower.
+
+The table for a terminal.
+"""
 
 import numpy as np
 import pytest
@@ -6,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.browser import unpacked
-from tests.report.profile.measured import profile, region
+from tests.report.measured import profile, region
 from tests.report.test_timeline_data import starts
-from toolchain.report.profile.beside import Beside, beside, measured_spans, overlay
-from toolchain.report.profile.read import Profile, read_profile
-from toolchain.report.profile.text import headline
+from toolchain.report.device_profile import Profile, read_profile
+from toolchain.report.measured_times import SHOWN, Beside, beside, headline, measured_spans, overlay, profile_text
 from toolchain.report.timeline_data import page_data
 from toolchain.spec.errors import Source, UserError
 
@@ -103,3 +105,28 @@ def test_an_operation_is_drawn_between_its_own_ends() -> None:
     drawn = overlay(modelled, measured_spans(given, given.events, modelled))
     assert drawn.index.tolist() == np.flatnonzero(modelled.owner == 0).tolist()
     assert float(drawn.end.max() - drawn.start.min()) == 5000.0
+
+
+def test_a_table_of_operations_and_the_largest_deviations() -> None:
+    late = np.arange(len(region().timeline.program)) * 10.0
+    given = profile(late)
+    found = beside(given, measured_spans(given, given.events, region()), region())
+    lines = profile_text(found).splitlines()
+    count = len(region().timeline.program)
+    assert lines[0].startswith(
+        f"region0 on vta: {count} of {count} instructions measured; {found.measured:,.0f} cycles, {found.modelled:,.0f} by the model"
+    )
+    assert lines[2].split() == ["operation", "measured", "modelled", "cycles", "ratio", "starts", "later", "stalls"]
+    assert [line.split()[0] for line in lines[3:5]] == ["conv1", "conv2"]
+    assert lines[6].startswith("largest deviations")
+    assert lines[-1] == f"and {len(found.deviations) - SHOWN} more"
+    lost = [float(line.split()[-1]) for line in lines[7 : 7 + SHOWN]]
+    assert lost == sorted(lost, reverse=True)
+
+
+def test_a_device_as_quick_as_the_model() -> None:
+    given = profile(7.0, ends=False)
+    text = profile_text(beside(given, measured_spans(given, given.events, region()), region()))
+    assert "measured, starts alone;" in text
+    assert "its clock shows 7 at the model's 0" in text
+    assert text.endswith("\nall start when the model says\n")

@@ -1,4 +1,4 @@
-"""Runs the functions of a C library in floating point on ONNX's own cases for their operators."""
+"""Runs the functions of a machine's C library: on random operations against their meaning, and in floating point on ONNX's own cases."""
 
 import functools
 import importlib
@@ -16,19 +16,117 @@ import onnx_ir as ir
 from onnx.backend.test.case import node
 from onnx.backend.test.case.test_case import TestCase
 
-from toolchain.codegen.c99 import c99_graph_code
+from toolchain.abi.dram_map import Shape, get_tensor, put_tensor
+from toolchain.codegen.c99 import c99_code, c99_graph_code
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import GraphRegion, GraphTensor
 from toolchain.graph.rewrite import ONNX_DOMAINS
-from toolchain.runtime.device import ByteRange
+from toolchain.operations.library import Kinds
+from toolchain.operations.operation import Operation
+from toolchain.runtime.device import ByteRange, Bytes
 from toolchain.runtime.open_region import compile_c
+from toolchain.runtime.transfers import buffer_of
 from toolchain.schedule.backend import Backend
+from toolchain.schedule.calls import plan_calls
 from toolchain.schedule.graph_offload import GraphRules
+from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.operator_calls import STANDARD, load_operator_calls
+from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.arrays import Array
-from toolchain.spec.errors import described, fail
+from toolchain.spec.errors import UserError, described, fail
 from toolchain.spec.model import Machine
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import distance, distant, told_difference
+from toolchain.verify.kernel_check import TRIES, KernelChecked, none_passes, operations_for
+
+ROOM = 5
+"""Channels that a wider tensor has more than the one in it, at most."""
+
+
+def check_call(machine: Machine, kernel: Kernel, kinds: Kinds, count: int = 6, seed: int = 0) -> KernelChecked:
+    """All operations in one compiled file. Raises UserError E1305 for a result that differs, with the numbers, E1306 where no random operation
+    passes the kernel's conditions, E1308 where the kernel cannot be carried out, E0710 and E0711 where nothing can be compiled."""
+    with described(kernel.span, f"the check of kernel '{kernel.name}'"):
+        return _checked_calls(machine, kernel, kinds, count, seed)
+
+
+def _checked_calls(machine: Machine, kernel: Kernel, kinds: Kinds, count: int, seed: int) -> KernelChecked:
+    rng, backend = np.random.default_rng(seed), Backend(machine, {kernel.name: kernel})
+    cases, refused = list[tuple[Operation, Region, RegionCode]](), 0
+    for problem in operations_for(machine, kernel, kinds[kernel.computes], rng):
+        if problem is None:
+            refused += 1
+            if refused > TRIES * (len(cases) + 1):
+                break
+            continue
+        region = _call_region(f"case{len(cases)}", problem.operation, rng)
+        cases.append((problem.operation, region, c99_code(machine, plan_calls(backend, region))))
+        if len(cases) == count:
+            break
+    if not cases:
+        raise none_passes(machine, kernel, kinds, refused)
+    source = b"\n".join(code.blob for _, _, code in cases)
+    for operation, region, code in cases:
+        _compare_calls(machine, kernel, operation, region, replace(code, blob=source), rng)
+    return KernelChecked(kernel.name, kernel.computes, len(cases), refused, len(cases))
+
+
+def _call_region(name: str, operation: Operation, rng: np.random.Generator) -> Region:
+    """The operation alone; its operands and its result may stand in the middle of wider tensors."""
+    pictures = {operand: operation.input(operand) for operand in operation.kind.data} | {"y": operation.output}
+    tensors = {tensor: Shape(*picture) for tensor, picture in pictures.items()}
+    inputs, outputs, slices = list(operation.kind.data), ["y"], dict[str, Slice]()
+    for tensor, shape in list(tensors.items()):
+        before, after = (int(rng.integers(0, ROOM)) for _ in range(2))
+        if not before + after or rng.integers(2):
+            continue
+        tensors[f"{tensor}_whole"] = shape._replace(channels=before + shape.channels + after)
+        slices[tensor] = Slice(f"{tensor}_whole", before, view=tensor != "y")
+        side = outputs if tensor == "y" else inputs
+        side[side.index(tensor)] = f"{tensor}_whole"
+    bound = Bound(operation, {tensor: tensor for tensor in pictures})
+    return Region(name, tensors, tuple(inputs), tuple(outputs), (bound,), slices)
+
+
+def _compare_calls(machine: Machine, kernel: Kernel, operation: Operation, region: Region, code: RegionCode, rng: np.random.Generator) -> None:
+    """Raises UserError E1305."""
+    numerics, held = machine.quantisation or Numerics(), code.map
+    given = {name: _random(numerics, region.tensors[name], rng) for name in region.inputs}
+    compiled = compile_c(machine, region.name, held, code.function, code.blob, code.files, code.constants)
+    writes: dict[ByteRange, Bytes] = {}
+    for name, values in given.items():
+        where = buffer_of(held, name)
+        put_tensor(machine, held.tensors[name], writes.setdefault(where, np.zeros(where.bytes, np.uint8)), values)
+    (output,) = region.outputs
+    beside = _random(numerics, region.tensors[output], rng)  # bytes beside the result stay as they are
+    where = buffer_of(held, output)
+    put_tensor(machine, held.tensors[output], writes.setdefault(where, np.zeros(where.bytes, np.uint8)), beside)
+    found = get_tensor(machine, held.tensors[output], compiled.run(writes, [where]).data[0])
+    operands = {name: _part(region, name, given) for name in operation.kind.data}
+    wanted = beside.copy()
+    _view(region, "y", wanted)[...] = operation.run(operands, numerics)
+    if not np.array_equal(found, wanted):
+        raise _differs(kernel, operation, found, wanted)
+
+
+def _random(numerics: Numerics, shape: Shape, rng: np.random.Generator) -> Array:
+    return rng.integers(numerics.activation.low, numerics.activation.high + 1, tuple(shape)).astype(numerics.stored)
+
+
+def _part(region: Region, name: str, given: Mapping[str, Array]) -> Array:
+    return _view(region, name, given[region.slices[name].parent if name in region.slices else name])
+
+
+def _view(region: Region, name: str, whole: Array) -> Array:
+    """The channels of a tensor in the one that it stands in."""
+    first = region.slices[name].channel if name in region.slices else 0
+    return whole[:, first : first + region.tensors[name].channels]
+
+
+def _differs(kernel: Kernel, operation: Operation, found: Array, wanted: Array) -> UserError:
+    numbers = ", ".join(f"{name} {operation.numbers[name]}" for name in operation.kind.numbers)
+    told = told_difference(wanted, found, found != wanted)
+    return fail("E1305", f"kernel '{kernel.name}' {told}, for {numbers}", kernel.span)
 
 
 @functools.cache
@@ -106,16 +204,16 @@ def check_operator(machine: Machine, operator: str) -> OperatorChecked:
     """All cases in one compiled file. Raises UserError E1305 for a result that differs by more than the file allows, E1306 where the function's
     conditions admit no case, E1308 where the function's numbers cannot be carried out, E0710 and E0711 where nothing can be compiled."""
     with described(load_operator_calls(machine)[operator].span, f"the check of the function for {operator}"):
-        return _checked(machine, operator)
+        return _checked_operator(machine, operator)
 
 
-def _checked(machine: Machine, operator: str) -> OperatorChecked:
+def _checked_operator(machine: Machine, operator: str) -> OperatorChecked:
     rules, backend = GraphRules(machine), Backend(machine, {})
     cases, ready = cases_of(operator), list[tuple[_Case, GraphRegion, RegionCode]]()
     for case in cases:
         known = next((names for names in _ways(case) if not rules.refusal(_node(case, names))), None)
         if known is not None:
-            region = _region(f"case{len(ready)}", case, known)
+            region = _operator_region(f"case{len(ready)}", case, known)
             ready.append((case, region, c99_graph_code(backend, region)))
     if not ready:
         raise fail(
@@ -124,7 +222,7 @@ def _checked(machine: Machine, operator: str) -> OperatorChecked:
             load_operator_calls(machine)[operator].span,
         )
     source = b"\n".join(code.blob for _, _, code in ready)
-    apart = [_compare(machine, case, region, replace(code, blob=source)) for case, region, code in ready]
+    apart = [_distance_of_operator(machine, case, region, replace(code, blob=source)) for case, region, code in ready]
     return OperatorChecked(operator, len(ready), len(cases) - len(ready), max(apart))
 
 
@@ -173,7 +271,7 @@ def _value(name: str, array: Array, known: bool) -> ir.Value:
     return ir.Value(name=name, shape=ir.Shape(array.shape), type=kind, const_value=ir.tensor(array, name=name) if known else None)
 
 
-def _region(name: str, case: _Case, known: Collection[str]) -> GraphRegion:
+def _operator_region(name: str, case: _Case, known: Collection[str]) -> GraphRegion:
     """As partitioning leaves it: constants are inputs of the node like others, and the region holds their values."""
     constants = {each: array for each, array in case.given.items() if each in known}
     inputs = tuple(GraphTensor(each, array.shape, str(array.dtype)) for each, array in case.given.items() if each not in known)
@@ -181,7 +279,7 @@ def _region(name: str, case: _Case, known: Collection[str]) -> GraphRegion:
     return GraphRegion(name, inputs, (output,), (_node(case, ()),), constants, case.opset)
 
 
-def _compare(machine: Machine, case: _Case, region: GraphRegion, code: RegionCode) -> float:
+def _distance_of_operator(machine: Machine, case: _Case, region: GraphRegion, code: RegionCode) -> float:
     """The largest difference. Raises UserError E1305."""
     compiled = compile_c(machine, region.name, code.map, code.function, code.blob, code.files, code.constants)
     places = {tensor.name: code.map.tensors[tensor.name] for tensor in (*region.inputs, *region.outputs)}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.comparison.sides import report
+from tests.report.sides import report
 from tests.runtime.small import bundle
-from toolchain.report.comparison.sides import (
+from toolchain.report.compared_sides import (
     BUILD,
     LESS,
     MORE,

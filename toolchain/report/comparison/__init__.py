@@ -1,1 +1,0 @@
-"""Builds, machines and schedules side by side."""

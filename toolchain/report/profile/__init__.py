@@ -1,1 +1,0 @@
-"""Times that a device measured, beside those of the cycle model."""
