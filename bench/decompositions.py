@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from toolchain.schedule.batch_ways import runs_of_batch
-from toolchain.schedule.multicast import teams
+from toolchain.schedule.form.shares import teams
 from toolchain.schedule.options import Copies
 from toolchain.schedule.subgraphs import Division, Uniform
 from toolchain.spec.model import Machine
-from toolchain.spec.model.storage import neighbours
+from toolchain.spec.model.structure import neighbours
 
 HEAD = ("decomposition", "iterations", "images a cluster", "cores each", "estimated cycles", "with launches", "images/s", "ms")
 MIXED = "by operation"

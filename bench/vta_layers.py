@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import disassemble
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation
 from toolchain.schedule.compile_operation import TimedOperation, compile_operation

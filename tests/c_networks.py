@@ -11,9 +11,9 @@ from onnx import helper
 from bench.in_process import Compiled, Target
 from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
-from toolchain.runtime.cosim import RecordedRun, Recorder
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.backend import Backend
+from toolchain.verify.cosim import RecordedRun, Recorder
 
 F = np.float32
 SHAPE = (1, 3, 12, 10)

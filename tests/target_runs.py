@@ -11,7 +11,7 @@ from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source

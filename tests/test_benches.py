@@ -19,7 +19,7 @@ from bench.decompositions import decomposition_rows
 from bench.least import Least, Work, least, rates, work_of
 from tests.bench_script import run_script
 from tests.schedule.many_cores import chip
-from tests.schedule.regions.test_stacking import rows_region
+from tests.schedule.regions.test_region import rows_region
 from toolchain.models.load import list_models, load_model, load_text
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels

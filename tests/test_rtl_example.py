@@ -30,16 +30,16 @@ from tests.rtl_mutants import MUTANTS, WRONG_BYTES, WRONG_BYTES_BY_CHANCE, WRONG
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import reference
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
-from toolchain.runtime.cosim import RecordedRun, Recorder, words_text
 from toolchain.runtime.device import Bytes
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_text
 from toolchain.timing.simulate import time_state
+from toolchain.verify.cosim import RecordedRun, Recorder, words_text
 
 pytestmark = pytest.mark.skipif(not shutil.which("verilator"), reason="needs verilator: apt-get install verilator")
 ROOT = Path(__file__).resolve().parents[1]

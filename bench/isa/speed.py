@@ -16,8 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.random_fields import random_program
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import assemble, disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode_program
 from toolchain.spec.errors import Source

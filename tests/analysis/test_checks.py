@@ -15,8 +15,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.checks import check_program, footprint_comments
 from toolchain.analysis.state import new_state
 from toolchain.emulator.engines import engine_named
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import assemble, disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode
 from toolchain.isa.program import Program

@@ -10,7 +10,7 @@ from toolchain.analysis.footprint_source import large_kinds
 from toolchain.analysis.footprints import footprints, native_footprints, program_source
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint import vector
 from toolchain.isa.footprint.provenance import Provenance

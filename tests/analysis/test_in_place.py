@@ -13,7 +13,7 @@ from toolchain.analysis.footprints import footprints
 from toolchain.analysis.in_place import overlapping, repeats, self_conflicts
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.check_machine import check_machine
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import Runs, merge_runs

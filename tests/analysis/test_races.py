@@ -14,7 +14,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.races import RAW, UNWRITTEN, WAR, WAW, Hazards, Timeline, find_hazards, hazards, soundness
 from toolchain.analysis.state import new_state
 from toolchain.emulator.engines import engine_named
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import Footprints, Runs, granules, join_faults, join_runs, merge_runs
 from toolchain.isa.footprint.provenance import positions

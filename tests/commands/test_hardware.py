@@ -95,10 +95,10 @@ def test_both_regions(timed: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("rows", "words", "error"),
     [
-        ("region,instruction,start_ns\nregion7,0,1\n", [], "p.csv:2:1: E1128 the timed has no program 'region7'; known: region0, region1"),
+        ("region,instruction,start_ns\nregion7,0,1\n", [], "p.csv:2:1: E1128 the bundle has no program 'region7'; known: region0, region1"),
         ("instruction,start_ns\n0,1\n", [], "p.csv:2:1: E1128 the row does not say which region it is of; known: region0, region1"),
         ("region,instruction,start_ns\nregion0,0,1\n", ["--region", "region1"], "p.csv: E1128 the profile has no row of 'region1'"),
-        ("region,instruction,start_ns\nregion0,0,1\n", ["--region", "region2"], "E0003 the timed has no program 'region2'; known: region0, region1"),
+        ("region,instruction,start_ns\nregion0,0,1\n", ["--region", "region2"], "E0003 the bundle has no program 'region2'; known: region0, region1"),
         ("region,instruction,start_ns\nregion0,0,1\nregion1,0,1\n", ["--html", "p.html"], "E0002 a page is of one region; choose it with --region"),
     ],
 )

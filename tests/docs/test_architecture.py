@@ -16,7 +16,7 @@ from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.test_layers import BELOW
 from tests.test_layers import LAYERS as PACKAGES
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode_program
 from toolchain.operations.library import builtin_kinds

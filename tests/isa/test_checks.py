@@ -7,7 +7,7 @@ from tests.coded_machine import coded_machine
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.checks import MOST, latched_violations, level_columns, limited, portability, reads_registers, register_leaf
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.spec.errors import Diagnostic, Source, UserError

@@ -9,8 +9,7 @@ from tests.float_machine import float_machine, float_program, float_state, float
 from tests.footprint_oracle import assert_exact
 from toolchain.analysis.order import issue_order
 from toolchain.cli import main
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import assemble, disassemble
 from toolchain.report.manual import manual_markdown
 from toolchain.spec.errors import Source
 

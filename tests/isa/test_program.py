@@ -7,7 +7,7 @@ import pytest
 
 from tests.coded_machine import coded_machine
 from tests.token_machine import program, token_machine
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.program import program_queues, queue_table, stream_index
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine

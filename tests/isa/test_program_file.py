@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.coded_machine import coded_machine
 from tests.random_fields import MACHINES, random_program
 from toolchain.isa import program_file
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.program_file import MANIFEST, load_program, read_container, read_hex, save_program, write_container, write_hex
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine

@@ -9,7 +9,7 @@ import pytest
 
 from tests.graph.encoder import encoder
 from tests.graph.imported import normal, run
-from tests.passes.test_attention_mask import KEYS, masked
+from tests.passes.test_attention_parts import KEYS, masked
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.rewrite import add_constant

@@ -1,4 +1,7 @@
-"""Regions are functions that compute the same, take int8 and give int8; what stays on the host says why."""
+"""A region in parts: the same nodes and tensors, each part a function with the facts of the whole.
+
+Regions are functions that compute the same, take int8 and give int8; what stays on the host says why.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,20 +20,53 @@ from tests.graph.onnx_builder import model, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
 from tests.passes.test_quantize import NARROW, branchy, picture, samples
 from tests.reasons import against, said
+from tests.runtime import small
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import Reasons, reasons_of
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
+from toolchain.graph.regions import BATCH, REGION, TARGET, region_calls, region_function
 from toolchain.graph.rewrite import constant
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table, default_pipeline
 from toolchain.passes.context import Context, Device, NodeCost, Policy, Price, Tariff
-from toolchain.passes.partition import Partition, outline
+from toolchain.passes.partition import Partition, divide_region, outline
 from toolchain.passes.pipeline import Pipeline
 from toolchain.passes.placement import convex_groups
 from toolchain.spec.errors import UserError
 from toolchain.spec.reasons import Why
+
+
+def two_steps() -> ir.Model:
+    """Its first region is two convolutions, its second one."""
+    found = ir.from_proto(ir.to_proto(small.network()[1]))
+    for call in region_calls(found):
+        region_function(found, call).metadata_props[BATCH] = "1"
+    return found
+
+
+def outputs(given: ir.Model) -> list[np.typing.NDArray[np.generic]]:
+    found = run_session(open_session(ir.to_proto(given).SerializeToString(), optimise=False), {"x": small.images(1)})
+    return [*found.values()]
+
+
+def test_parts_are_regions_that_hand_over() -> None:
+    divided = two_steps()
+    calls = divide_region(divided, region_calls(divided)[0], {"a": {"conv1.y"}, "b": {"conv2.y"}})
+    assert [call.op_type for call in region_calls(divided)] == ["a", "b", "region1"]
+    assert [[value.name for value in call.outputs] for call in calls] == [["conv1.y"], ["conv2.y"]]
+    assert calls[1].inputs[0] is calls[0].outputs[0]
+    assert [region_function(divided, call).metadata_props[BATCH] for call in calls] == ["1", "1"]
+    assert all(np.array_equal(one, other) for one, other in zip(outputs(two_steps()), outputs(divided), strict=True))
+
+
+@pytest.mark.parametrize("parts", [{"a": {"conv1.y"}}, {"b": {"conv2.y"}}], ids=["reads it", "is read by it"])
+def test_a_node_that_makes_no_result_goes_with_its_neighbours(parts: dict[str, set[str]]) -> None:
+    """A convolution that no part names stands for such a node: it goes with its reader, or, where none reads it, with the maker of its operand."""
+    whole = two_steps()
+    calls = divide_region(whole, region_calls(whole)[0], parts)
+    assert len(calls) == 1
+    assert [kind_of(node) for node in region_function(whole, calls[0])] == ["conv2d", "conv2d"]
 
 
 @settings(max_examples=25, deadline=None)

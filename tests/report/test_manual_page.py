@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import examples_of
+from toolchain.isa.assembly import assemble, examples_of
 from toolchain.report.manual import manual_markdown
 from toolchain.report.manual_page import bit_rows, manual_html
 from toolchain.spec.errors import Source

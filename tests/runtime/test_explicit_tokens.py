@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.isa.sync_encoding import POST, WAIT
+from toolchain.isa.sync_tokens import POST, WAIT
 from toolchain.runtime.explicit_tokens import Command, TokenBook
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine

@@ -1,4 +1,7 @@
-"""Samples come back from the buffers that they were packed into; those that are missing are zeros; neighbours share a buffer."""
+"""Samples come back from the buffers that they were packed into; those that are missing are zeros; neighbours share a buffer.
+
+Where states are between steps follows from the plan: which regions and which host segments read and make them.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -14,21 +17,27 @@ from numpy.typing import NDArray
 from bench.in_process import Compiled, Target
 from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
+from tests.steps_network import HELD, built
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
 from toolchain.abi.packing import view_packing
 from toolchain.graph.session import open_session, run_session
-from toolchain.runtime.contents import Port, RegionProgram
+from toolchain.runtime.contents import HostSegment, Manifest, PlanStep, Port, RegionProgram, State, step_of
 from toolchain.runtime.timing import modelled, region_time
 from toolchain.runtime.transfers import (
     HandedOver,
+    StatePlace,
     StoredImage,
     array_of,
     buffer_of,
     bytes_as_stored,
     handed_over,
+    is_entering,
+    is_leaving,
     join_images,
+    on_the_host,
     pack,
     split_images,
+    state_places,
     unpack,
 )
 from toolchain.spec.errors import UserError
@@ -184,3 +193,53 @@ def test_what_does_not_fit_is_one_line(values: NDArray[Any]) -> None:
     program = region("vta", 1, Shape(1, 10, 1, 1), (10,))
     with pytest.raises(UserError, match="E1104 the tensor 'graph0' does not fit region 'r'"):
         pack(MACHINES["vta"], program, [{"graph0": values}])
+
+
+def places(target: str, manifest: Manifest | None = None) -> dict[str, StatePlace]:
+    executor = built(target).executor()
+    return {place.state.input: place for place in state_places(executor.machines, manifest or executor.manifest)}
+
+
+@pytest.mark.parametrize(("target", "stored"), [("gemmini", HELD), ("vta", HELD), ("dpuv3", 4 * HELD)])
+def test_a_state_of_one_region_stays_on_the_device(target: str, stored: int) -> None:
+    found = places(target)["h"]
+    assert (found.place, found.region, found.bytes, found.moved, found.watched) == ("device", 0, stored, 0, False)
+
+
+def test_a_state_of_the_host_is_an_array_there() -> None:
+    found = places("vta")["count"]
+    assert (found.place, found.region, found.bytes, found.moved) == ("host", -1, 8, 0)
+
+
+def test_a_device_that_keeps_no_tensors_has_it_copied_both_ways() -> None:
+    found = on_the_host(places("vta")["h"])
+    assert (found.place, found.region, found.moved) == ("stored", -1, 2 * HELD)
+    assert on_the_host(found) == found
+
+
+def test_conversions_are_steps_of_their_own_at_both_ends() -> None:
+    manifest = built("vta").bundle.manifest
+    runs = [step_of(manifest, step) for step in manifest.plan]
+    assert [is_entering(manifest, run) for run in runs] == [True, *[False] * (len(runs) - 1)]
+    assert [is_leaving(manifest, run) for run in runs] == [*[False] * (len(runs) - 1), True]
+
+
+def test_a_state_that_the_host_reads_within_the_step_is_copied_to_it() -> None:
+    manifest = built("vta").bundle.manifest
+    reader = HostSegment(manifest.hosts[0].model, ("next_h.int8",), ("seen",), {})
+    read = replace(manifest, hosts=(*manifest.hosts, reader), plan=(*manifest.plan, PlanStep("host", len(manifest.hosts))))
+    found = places("vta", read)["h"]
+    assert (found.place, found.watched, found.moved) == ("device", True, HELD)
+
+
+def test_a_state_that_the_host_reads_before_the_region_is_kept_as_stored() -> None:
+    manifest = built("vta").bundle.manifest
+    reader = HostSegment(manifest.hosts[0].model, ("h.int8",), ("seen",), {})
+    found = places("vta", replace(manifest, hosts=(*manifest.hosts, reader)))["h"]
+    assert (found.place, found.moved) == ("stored", 2 * HELD)
+
+
+def test_a_state_in_floating_point_is_an_array_of_the_host() -> None:
+    manifest = built("vta").bundle.manifest
+    found = places("vta", replace(manifest, states=(State("h", "next_h", "h", "next_h"),)))["h"]
+    assert (found.place, found.bytes, found.moved) == ("host", 4 * HELD, 0)

@@ -15,8 +15,7 @@ from toolchain.emulator import reference
 from toolchain.isa.checks import build_program
 from toolchain.isa.encode import encode_streams
 from toolchain.isa.program import Ints, Program, queue_table
-from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
-from toolchain.isa.sync_tokens import Moves, sync_tokens
+from toolchain.isa.sync_tokens import POST, WAIT, Moves, sync_encoding, sync_tokens
 from toolchain.schedule.synchronisation.rewrite import without_tokens
 from toolchain.schedule.synchronisation.synchronise import Synchronised, synchronise
 from toolchain.spec.errors import Diagnostic, UserError

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import POST, WAIT, sync_encoding
-from toolchain.isa.sync_tokens import Moves, sync_tokens
+from toolchain.isa.sync_tokens import POST, WAIT, Moves, sync_encoding, sync_tokens
 from toolchain.schedule.synchronisation.rewrite import Table, write
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_text

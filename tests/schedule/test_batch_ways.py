@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from tests.operations import made
-from tests.schedule.regions.test_stacking import rows_region
+from tests.schedule.regions.test_region import rows_region
 from tests.schedule.test_subgraphs import TARGET, copy_of_model, region_of
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule import batch_ways
 from toolchain.schedule.batch_ways import batch_cycles, copies_for, cuts, images_of_copies, promising, runs_of_batch, stacked_cycles, stretches
 from toolchain.schedule.options import Copies
-from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.regions.stacking import stackable
+from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine
 

@@ -9,7 +9,7 @@ import pytest
 from tests.hash_seed import printed_elsewhere
 from tests.schedule.convolutions import convolution
 from tests.schedule.template_kernels import write_template_kernels
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import disassemble
 from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernels.kernel_file import load_kernel, read_kernels
 from toolchain.spec.errors import Source, UserError

@@ -25,8 +25,8 @@ from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.regions.lowering import channel_block
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.regions.views import channel_block
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -14,7 +14,7 @@ from tests.small_machines import small_machine
 from tests.target_runs import timed
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State, new_state
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program

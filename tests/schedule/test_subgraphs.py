@@ -30,8 +30,7 @@ from toolchain.runtime.transfers import handed_over
 from toolchain.schedule.batch_ways import copies_for, cuts, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
 from toolchain.schedule.options import Copies, Options
-from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.regions.stacking import stackable
+from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, waists, write_parts
 from toolchain.spec.model import Machine
 

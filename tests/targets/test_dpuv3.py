@@ -10,7 +10,7 @@ import pytest
 
 from tests.target_runs import Array, conv, execute, half_up, random_int8, read, timed, windows
 from toolchain.analysis.state import State
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode_program
 from toolchain.isa.program_file import load_program

@@ -12,8 +12,7 @@ from tests.target_runs import timed
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import assemble, disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import Source, UserError

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from tests.target_runs import timed
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

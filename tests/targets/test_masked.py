@@ -8,7 +8,7 @@ import pytest
 from tests.target_runs import Array, execute, random_int8, read
 from toolchain.isa.check_machine import check_machine
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.semantics.unparse import unparse_semantics
+from toolchain.isa.semantics.text import unparse_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_file, load_text
 

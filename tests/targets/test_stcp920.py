@@ -8,7 +8,7 @@ import pytest
 from tests.target_runs import Array, conv, depthwise, execute, half_even, random_int8, read, windows
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import new_state
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

@@ -16,7 +16,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.state import new_state
 from toolchain.emulator import numpy_engine
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.program import program_queues
 from toolchain.runtime.open_region import region_image
 from toolchain.spec.errors import Source, UserError

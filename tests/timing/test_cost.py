@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.random_tokens import net
 from tests.target_runs import load_golden, timed
 from tests.timing.test_simulate import costs, run
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError

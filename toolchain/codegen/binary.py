@@ -8,7 +8,7 @@ import numpy as np
 from toolchain.abi.origins import NONE, Origins, StepName, runs_of
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import GraphRegion
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import disassemble
 from toolchain.isa.program_file import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region

@@ -165,7 +165,7 @@ def _inputs(path: Path, inputs: "Sequence[Interface]") -> "dict[str, Array]":
 
 def disassemble(arguments: argparse.Namespace) -> None:
     """Prints the assembly of a region, or writes it. Raises UserError E0001, E11xx for the bundle, E0003 for a region without instructions."""
-    from toolchain.isa.assembly.disassembler import disassemble as text_of
+    from toolchain.isa.assembly import disassemble as text_of
     from toolchain.report.bundle_programs import timed_regions
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.open_region import region_image

@@ -31,7 +31,7 @@ def assemble(arguments: argparse.Namespace) -> None:
 
 def disassemble(arguments: argparse.Namespace) -> None:
     """Writes assembly that assembles to the same bytes."""
-    from toolchain.isa.assembly.disassembler import disassemble as text_of
+    from toolchain.isa.assembly import disassemble as text_of
     from toolchain.isa.program_file import load_program
 
     comments = None

@@ -92,7 +92,7 @@ def diff_targets(arguments: argparse.Namespace) -> None:
 
 def write_manual(arguments: argparse.Namespace) -> None:
     """The manual to a file or to standard output."""
-    from toolchain.isa.assembly.disassembler import examples_of
+    from toolchain.isa.assembly import examples_of
     from toolchain.isa.program_file import load_program
     from toolchain.report.manual import manual_markdown
     from toolchain.report.manual_page import manual_html

@@ -50,9 +50,8 @@ def _plain(text: str) -> None:
 
 def study_of(arguments: argparse.Namespace) -> "Study":
     """From a file or from options; options go before the file. Raises UserError E0001, E01xx, E0002, E08xx, E1501."""
-    from toolchain.explore.front import shipped
-    from toolchain.explore.read import axis_of, check_study, read_study
-    from toolchain.explore.study import Study
+    from toolchain.explore.results import shipped
+    from toolchain.explore.study import Study, axis_of, check_study, read_study
     from toolchain.models.load import load_model
     from toolchain.spec.render import parameters
 

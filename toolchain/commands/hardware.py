@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from toolchain.report.device_profile import Profile
     from toolchain.runtime.contents import Interface, RegionProgram
-    from toolchain.runtime.cosim import RecordedRun
     from toolchain.spec.arrays import Array
+    from toolchain.verify.cosim import RecordedRun
 
 MOST_BYTES = 1 << 33
 """Of a memory's image as text."""
@@ -27,7 +27,7 @@ def write(arguments: argparse.Namespace) -> None:
     """Runs one sample and writes each region's files.
 
     Raises UserError E0001, E0002, E11xx for the bundle, E1108 for the sample, E1119 where no region is a program of a machine."""
-    from toolchain.runtime.cosim import run_files
+    from toolchain.verify.cosim import run_files
 
     folder, size = Path(arguments.output), arguments.word_bytes
     if size < 1 or size > 512 or size & (size - 1):
@@ -44,7 +44,7 @@ def write(arguments: argparse.Namespace) -> None:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Exit code 1 where memories differ. Raises UserError as `write`, E0003 for another region, E1119 for a file that is no such memory."""
-    from toolchain.verify.cosim_check import compare_memory
+    from toolchain.verify.cosim import compare_memory
 
     runs = _recorded(arguments)
     name = arguments.region or next(iter(runs))
@@ -66,8 +66,8 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def _recorded(arguments: argparse.Namespace) -> "Mapping[str, RecordedRun]":
-    from toolchain.runtime.cosim import Recorder
     from toolchain.runtime.executor import load
+    from toolchain.verify.cosim import Recorder
 
     path, recorder = Path(arguments.bundle), Recorder()
     with sign("emulating"):
@@ -98,7 +98,7 @@ def _memory(path: Path, size: int) -> "Array":
     """Raises UserError E0001, and E1119 for another size of raw bytes."""
     import numpy as np
 
-    from toolchain.runtime.cosim import read_words
+    from toolchain.verify.cosim import read_words
 
     data = read_limited(path, MOST_BYTES, "the memory")
     if path.suffix == ".bin":

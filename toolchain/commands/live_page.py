@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def live_text(state: State) -> str:
     """The page with the script that follows the events; before the first good one a page that waits for it."""
-    from toolchain.report.html import html_environment
+    from toolchain.report.tables import html_environment
 
     environment = html_environment()
     script = environment.get_template("studio/live.html.j2").render(version=state.version)

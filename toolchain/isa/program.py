@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.spec.model import Machine
-from toolchain.spec.model.storage import stream_levels
+from toolchain.spec.model.structure import stream_levels
 
 Ints = NDArray[np.int64]
 

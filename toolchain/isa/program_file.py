@@ -15,8 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from toolchain.isa.assembly.assembler import assemble
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import assemble, disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, Span, fail

@@ -17,8 +17,7 @@ from toolchain.models.exact_ops import BELL_SQUARE, Taps, attribute, bell, dyadi
 from toolchain.models.functions import DOMAIN
 from toolchain.models.operators import Shape
 from toolchain.models.samples import seeded_samples
-from toolchain.models.sequence_graph import PROJECTIONS, RESULT
-from toolchain.models.shape_graph import ShapeGraph
+from toolchain.models.shape_graph import PROJECTIONS, RESULT, ShapeGraph
 from toolchain.spec.arrays import Floats, Reals
 from toolchain.spec.errors import fail
 

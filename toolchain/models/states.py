@@ -1,20 +1,46 @@
-"""States of a model: read from its file, held against its graph, and the sequences of steps that calibrate it."""
+"""Models that run in several ways: the states that one step hands to the next, with the sequences that calibrate them; and axes that take several
+sizes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.lengths import LengthAxis
 from toolchain.graph.nodes import shape_text
 from toolchain.graph.rewrite import known_shape
 from toolchain.graph.states import Sequences
 from toolchain.models.files import named_file, present_file
-from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded, State
+from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded, State, Stored
 from toolchain.models.samples import file_arrays, recorded_samples, seeded_inputs
+from toolchain.models.sources import named_axes
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.yaml_nodes import Node
+
+
+def length_axes(model: Model, names: Sequence[str]) -> tuple[LengthAxis, ...]:
+    """The axes of the inputs that are called so in the ONNX file, or `INPUT.AXIS`. Raises UserError E0905 for a name that no open axis has."""
+    found = named_axes(model.origin.file) if isinstance(model.origin, Stored) else []
+    axes = tuple(LengthAxis(axis.input, axis.axis, name) for axis in found for name in names if name in (axis.name, axis.key))
+    known = {axis.name for axis in axes}
+    for name in names:
+        if name not in known:
+            open_names = dict.fromkeys(axis.name or axis.key for axis in found)
+            hint = nearest(name, open_names) or (f"open: {', '.join(open_names)}" if open_names else "every dimension has a number already")
+            raise fail("E0905", f"no dimension of the inputs is called '{name}'", hint=hint, place=str(model.path))
+    return axes
+
+
+def opened(model: Model, names: Collection[str]) -> Model:
+    """The model, of whose inputs recorded samples may have any size along these dimensions. Raises UserError as `length_axes`."""
+    if not names:
+        return model
+    axes = length_axes(model, tuple(names))
+    inputs = {name: replace(entry, open=tuple(axis.axis for axis in axes if axis.tensor == name)) for name, entry in model.inputs.items()}
+    return replace(model, inputs=inputs)
 
 
 def read_states(root: Node, path: Path, inputs: Mapping[str, Input]) -> tuple[State, ...]:

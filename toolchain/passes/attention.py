@@ -28,8 +28,7 @@ from toolchain.graph.rewrite import (
 )
 from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
-from toolchain.passes.attention_mask import LEAST, Mask, find_mask, lay_out_mask
-from toolchain.passes.attention_operands import chain, made_by, only_reader, scaled, split
+from toolchain.passes.attention_parts import LEAST, Mask, chain, find_mask, lay_out_mask, made_by, only_reader, scaled, split
 from toolchain.passes.context import Context, Device, Pass
 from toolchain.passes.lay_out_rotary import lay_out_rotary
 

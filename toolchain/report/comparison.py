@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from toolchain.report.compared_sides import EXACT, MORE, NEITHER, Figure, Part, Side
-from toolchain.report.html import html_environment
-from toolchain.report.tables import counted, scaled, table_text
+from toolchain.report.tables import counted, html_environment, scaled, table_text
 from toolchain.spec.errors import one_line
 from toolchain.spec.typed_json import Tree
 

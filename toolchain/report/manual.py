@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from toolchain.isa.assembly.disassembler import Example
+from toolchain.isa.assembly import Example
 from toolchain.operations.kind import OperationKind, Stage
 from toolchain.operations.library import Kinds
 from toolchain.operations.ways import reachable

@@ -11,10 +11,10 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from toolchain.isa.assembly.disassembler import Example
-from toolchain.report.html import html_environment
+from toolchain.isa.assembly import Example
 from toolchain.report.manual import NONE, bit_cells, manual_markdown
 from toolchain.report.studio.machine_picture import TALL, WIDE, machine_picture
+from toolchain.report.tables import html_environment
 from toolchain.spec.model import Instruction, Machine
 
 LETTER, AROUND = 8, 14

@@ -10,11 +10,10 @@ from markupsafe import Markup, escape
 from toolchain.accuracy.closeness import LEAST, Inference
 from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
-from toolchain.report.html import html_environment
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import is_judged, summary_rows, warnings_of
-from toolchain.report.tables import counted, scaled, share_text
+from toolchain.report.tables import counted, html_environment, scaled, share_text
 from toolchain.runtime.contents import Manifest
 from toolchain.runtime.timing import region_times, samples_of, segment_ms
 from toolchain.spec.model import Machine

@@ -17,8 +17,8 @@ from toolchain.report.placement import MACHINE, Placement, place_nodes
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest
-from toolchain.runtime.state_places import state_places
 from toolchain.runtime.timing import Modelled, modelled, modelled_step, region_times, samples_of
+from toolchain.runtime.transfers import state_places
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine, Quantity
 from toolchain.spec.reason import Reason

@@ -1,9 +1,21 @@
-"""Tables for a reader: ruled and coloured on a terminal, plain aligned text in a pipe or a file."""
+"""The look of texts for a reader: tables, ruled on a terminal, plain in a pipe or a file; and one set of rules for all pages of HTML."""
 
 import io
 from collections.abc import Mapping, Sequence
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from toolchain.spec.files import PACKAGE
 from toolchain.timing.usage import table
+
+
+def html_environment() -> Environment:
+    """The toolchain's own templates; values are escaped, and an unknown name is an error."""
+    made = Environment(
+        loader=FileSystemLoader(PACKAGE / "templates"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=True
+    )
+    made.keep_trailing_newline = True
+    return made
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = (), terminal: bool = False, width: int = 120) -> str:

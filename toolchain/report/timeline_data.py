@@ -12,10 +12,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from toolchain.isa.assembly.disassembler import disassemble_blocks
+from toolchain.isa.assembly import disassemble_blocks
 from toolchain.isa.footprint.text import comment, controlled
 from toolchain.isa.program import Ints
-from toolchain.report.html import html_environment
+from toolchain.report.tables import html_environment
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.files import write_atomic
 from toolchain.timing.simulate import Timeline

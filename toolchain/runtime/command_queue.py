@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.isa.assembly.form import LineReader, TokenError, forms, read_value
+from toolchain.isa.assembly_line import LineReader, TokenError, forms, read_value
 from toolchain.isa.checks import build_program, refuse, violations
 from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Program

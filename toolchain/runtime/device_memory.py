@@ -15,14 +15,14 @@ from toolchain.abi.packing import PAGE
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator.engines import engine_named
-from toolchain.isa.assembly.disassembler import write_line
-from toolchain.isa.assembly.form import forms
+from toolchain.isa.assembly import write_line
+from toolchain.isa.assembly_line import forms
 from toolchain.isa.decode import decode
 from toolchain.schedule.kernels.constants import ControlBuffer, pack_records
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import InstructionWriter
 from toolchain.schedule.kernels.kernel import Kernel, Loading
-from toolchain.schedule.sandbox.environment import render
+from toolchain.schedule.sandbox import render
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine, Memory
 from toolchain.timing.simulate import time_program

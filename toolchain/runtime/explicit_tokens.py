@@ -5,7 +5,7 @@ First pushed is first popped. A flush waits for everything, so a dependence that
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from toolchain.isa.sync_encoding import POST, WAIT, Bit, Channel, SyncEncoding, sync_encoding
+from toolchain.isa.sync_tokens import POST, WAIT, Bit, Channel, SyncEncoding, sync_encoding
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 

@@ -9,7 +9,7 @@ import numpy as np
 from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.graph.preparation import LAYOUTS, Preparation, channels_last
 from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgram, State, description_name, step_names, step_of
-from toolchain.runtime.state_places import is_entering, is_leaving
+from toolchain.runtime.transfers import is_entering, is_leaving
 
 ORIGIN, HASH = re.compile(r"[0-9A-Za-z.+-]{1,40}\Z"), re.compile(r"([0-9a-f]{64})?\Z")
 MAX_ELEMENTS = 1 << 34

@@ -10,9 +10,21 @@ from toolchain.runtime.contents import Interface, PlanStep, RegionProgram, step_
 from toolchain.runtime.device import ByteRange, ResidentProgram, Residing
 from toolchain.runtime.executor import Executor, Outcome, join_samples, split_samples
 from toolchain.runtime.open_region import PackedEngine, RegionEngine
-from toolchain.runtime.state_places import StatePlace, is_entering, is_leaving, on_the_host, state_places
 from toolchain.runtime.timing import Shares
-from toolchain.runtime.transfers import StoredImage, StoredResult, Value, array_of, buffer_of, pack, unpack
+from toolchain.runtime.transfers import (
+    StatePlace,
+    StoredImage,
+    StoredResult,
+    Value,
+    array_of,
+    buffer_of,
+    is_entering,
+    is_leaving,
+    on_the_host,
+    pack,
+    state_places,
+    unpack,
+)
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model import Machine

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields, replace
 
 from toolchain.abi.dram_map import Buffer
 from toolchain.runtime.contents import HostSegment, Manifest, Port, RegionProgram
-from toolchain.runtime.state_places import StatePlace, is_entering, is_leaving, state_places
-from toolchain.runtime.transfers import handed_over, ports_of
+from toolchain.runtime.transfers import StatePlace, handed_over, is_entering, is_leaving, ports_of, state_places
 from toolchain.spec.model import Host, Machine
 from toolchain.timing.host import copy_ms, work_ms
 

@@ -16,7 +16,7 @@ from toolchain.schedule.kernels.kernel_file import has_kernels, load_kernels
 from toolchain.schedule.offload import device_of
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.sandbox.environment import template_names
+from toolchain.schedule.sandbox import template_names
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.yaml_nodes import Findings

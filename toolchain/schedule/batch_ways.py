@@ -12,8 +12,7 @@ from toolchain.schedule.kernel_selection import REFUSED, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.fetches import is_fetch
-from toolchain.schedule.regions.region import Bound, Region, part_of_region
-from toolchain.schedule.regions.stacking import stackable
+from toolchain.schedule.regions.region import Bound, Region, part_of_region, stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics

@@ -12,15 +12,14 @@ from toolchain.schedule.fetching import WORTH, cheapest_fetches, possible_fetche
 from toolchain.schedule.form.plan import Plan, make_schedule
 from toolchain.schedule.form.realise import realise, scheduled_region
 from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.shares import can_multicast, teams
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.multicast import can_multicast, teams
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.fetches import Fetch, fetches_of, with_fetches
-from toolchain.schedule.regions.region import Region
-from toolchain.schedule.regions.stacking import stacked
+from toolchain.schedule.regions.region import Region, stacked
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.contest import hold
 from toolchain.schedule.search.draft import Space

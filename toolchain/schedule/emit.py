@@ -8,9 +8,8 @@ import numpy as np
 
 from toolchain.abi.origins import NONE, Origins, Run, join_origins
 from toolchain.analysis.state import State
-from toolchain.isa.assembly.assembler import build_from_tables, misplaced_ends
-from toolchain.isa.assembly.disassembler import write_line
-from toolchain.isa.assembly.form import forms
+from toolchain.isa.assembly import build_from_tables, misplaced_ends, write_line
+from toolchain.isa.assembly_line import forms
 from toolchain.isa.checks import Violation, join_programs, violations
 from toolchain.isa.program import Program
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency

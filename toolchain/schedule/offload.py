@@ -22,16 +22,18 @@ from toolchain.schedule.region_price import recurrence_reason, region_price, tar
 from toolchain.schedule.regions.lowering import (
     Lowered,
     array_of,
+    channel_block,
     data_of,
     is_call,
     is_placed,
+    is_view,
     known_of,
     merged_pads,
     operation_of,
     picture_of,
     shuffle_after,
+    unviewable,
 )
-from toolchain.schedule.regions.views import channel_block, is_view, unviewable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.reasons import Why, reasons_of_error

@@ -9,8 +9,8 @@ from toolchain.analysis.state import State
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.shares import team_of, teams
 from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.multicast import team_of, teams
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_dealt_tiles, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep

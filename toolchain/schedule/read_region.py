@@ -12,10 +12,22 @@ from toolchain.graph.rewrite import shape_of
 from toolchain.passes.fuse import sources_of
 from toolchain.schedule.kernel_selection import REFUSED, Chosen, Selection, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.regions.lowering import Lowered, array_of, data_of, is_call, is_placed, known_of, merged_pads, picture_of, shuffle_after
+from toolchain.schedule.regions.lowering import (
+    Lowered,
+    array_of,
+    channel_block,
+    data_of,
+    first_channel,
+    is_call,
+    is_placed,
+    is_view,
+    known_of,
+    merged_pads,
+    picture_of,
+    shuffle_after,
+)
 from toolchain.schedule.regions.region import Bound, Region, Slice
-from toolchain.schedule.regions.views import channel_block, first_channel, is_view
-from toolchain.schedule.unit_balance import relieved
+from toolchain.schedule.side_by_side import relieved
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.spec.reason import reasons_json

@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx_ir as ir
 
 from toolchain.graph.regions import region_calls
-from toolchain.passes.divide import divide_region
+from toolchain.passes.partition import divide_region
 from toolchain.schedule.alike import form_of
 from toolchain.schedule.batch_ways import (
     batch_cycles,

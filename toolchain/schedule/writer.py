@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.abi.origins import Origins, Run, StepName, origins_of
-from toolchain.isa.assembly.assembler import read_lines
+from toolchain.isa.assembly import read_lines
 from toolchain.isa.columns import Value
 from toolchain.isa.semantics.ir import Latch
 from toolchain.isa.semantics.machine import machine_semantics
@@ -26,7 +26,7 @@ from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import Batch, InstructionWriter, join_batches, told_for, told_of_template
 from toolchain.schedule.kernels.kernel import Code, Kernel, Step
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.sandbox.environment import Renderer
+from toolchain.schedule.sandbox import Renderer
 from toolchain.schedule.tiling.order import Instance
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Source, UserError, fail

@@ -56,10 +56,9 @@ from toolchain.verify.compare import (
     stacked,
     unite,
 )
-from toolchain.verify.declared import declared_tensors
 from toolchain.verify.on_chip import OnChipReader
 from toolchain.verify.reference_sample import SampleSize
-from toolchain.verify.region_ladder import climb_region, split_runs
+from toolchain.verify.region_ladder import climb_region, declared_tensors, split_runs
 from toolchain.verify.verdict import Compared, Difference, ModelVerdict, OutputVerdict, RegionVerdict, StepsVerdict
 
 Tensors = Mapping[str, Array]

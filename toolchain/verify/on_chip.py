@@ -19,7 +19,7 @@ from toolchain.abi.origins import Origins
 from toolchain.analysis.state import Element, State
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.engine import Listener, Reference
-from toolchain.isa.assembly.disassembler import disassemble
+from toolchain.isa.assembly import disassemble
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import Ints, Program

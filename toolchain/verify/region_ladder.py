@@ -1,29 +1,85 @@
-"""One region on the machine against the integer network: every tensor, as soon as it is complete."""
+"""One region on the machine against the integer network, or in the floating arithmetic that its machine declares: every tensor, as soon as it is
+complete."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import onnx_ir as ir
 
 from toolchain.abi.dram_map import Shape
+from toolchain.accuracy.errors import Energy
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.calibration.table import sample_at
+from toolchain.graph.calibration.table import sample_at, sample_count
+from toolchain.graph.integers.calls import BOUNDARY, run_call
+from toolchain.graph.integers.functions import is_integer, kind_of
+from toolchain.graph.rewrite import constant
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
+from toolchain.operations.library import Kinds
 from toolchain.operations.operation import to_picture
 from toolchain.schedule.regions.fetches import copied_values
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.built import Bytes, ProgramUnderTest
 from toolchain.verify.compare import Comparison, FirstDifference, first_difference, unite
 from toolchain.verify.on_chip import Beside, OnChipReader, Piece, TensorReader, describe_writer, last_writer
 from toolchain.verify.reference_sample import SampleSize, sample_reference
 from toolchain.verify.verdict import Compared, Difference, RegionVerdict
+
+Tensors = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """tensors: by name, [samples, *shape]. furthest: the one that ONNX Runtime's are furthest from, and its signal to noise in dB; empty and
+    infinite where all are equal."""
+
+    tensors: Tensors
+    furthest: str = ""
+    decibels: float = float("inf")
+
+    @property
+    def text(self) -> str:
+        """One line of a verdict."""
+        if not self.furthest:
+            return "ONNX Runtime computes the same bits, in float32 rounded once"
+        return f"ONNX Runtime, which adds up in another order, is {self.decibels:.1f} dB near or nearer; furthest in {self.furthest}"
+
+
+def _unsaid(_text: str) -> None:
+    """No progress is shown."""
+
+
+def declared_tensors(
+    integer: ir.Model, region: Collection[str], expected: Tensors, numerics: Numerics, kinds: Kinds, say: Callable[[str], object] = _unsaid
+) -> Declared:
+    """integer: the rounded network. region: names of the region's tensors. expected: ONNX Runtime's; those that the region reads are taken."""
+    found, furthest, least = dict(expected), "", float("inf")
+    computed = [node for node in integer.graph if is_integer(node) and kind_of(node) not in BOUNDARY and node.outputs[0].name in region]
+    for number, node in enumerate(computed):
+        name = node.outputs[0].name or ""
+        say(f"tensor {number + 1} of {len(computed)} in the machine's own arithmetic")
+        found[name] = _computed(node, found, numerics, kinds)
+        near = Energy()
+        near.add(expected[name], found[name])
+        if near.sqnr < least:
+            furthest, least = name, near.sqnr
+    return Declared(found, furthest, least)
+
+
+def _computed(node: ir.Node, known: Tensors, numerics: Numerics, kinds: Kinds) -> Array:
+    """Sample by sample."""
+    given = [(value.name or "", constant(value)) for value in node.inputs if value is not None]
+    count = sample_count({name: known[name] for name, array in given if array is None})
+    runs = ([known[name][number] if array is None else array for name, array in given] for number in range(count))
+    return np.stack([run_call(node, operands, numerics, kinds) for operands in runs])
 
 
 @dataclass(frozen=True)

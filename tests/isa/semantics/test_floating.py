@@ -8,7 +8,7 @@ from tests.float_machine import float_machine, float_text
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.ranges import analyse
-from toolchain.isa.semantics.unparse import unparse_semantics
+from toolchain.isa.semantics.text import unparse_semantics
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_text
 from toolchain.spec.model.types import F32

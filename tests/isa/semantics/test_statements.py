@@ -2,8 +2,8 @@
 
 from tests.tiny_semantics import read, result
 from toolchain.isa.semantics import ir
+from toolchain.isa.semantics.text import unparse_semantics
 from toolchain.isa.semantics.traverse import statements
-from toolchain.isa.semantics.unparse import unparse_semantics
 from toolchain.spec import expr as ex
 
 

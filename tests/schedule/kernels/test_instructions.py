@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.template_kernels import STORE, write_template_kernels
-from toolchain.isa.assembly.assembler import assemble, build_from_tables
-from toolchain.isa.assembly.disassembler import write_line
-from toolchain.isa.assembly.form import forms
+from toolchain.isa.assembly import assemble, build_from_tables, write_line
+from toolchain.isa.assembly_line import forms
 from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.instructions import SHOWN, Batch, InstructionWriter, join_batches, once, told, told_for

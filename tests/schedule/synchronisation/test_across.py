@@ -16,7 +16,7 @@ from tests.schedule.many_cores import Line, chip, cores_that_never_meet, in_roun
 from tests.schedule.test_options import cores, exact, random_region, two_convolutions
 from toolchain.analysis.state import new_state
 from toolchain.emulator import reference
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.program import Program
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.compiled_region import CompiledRegion

@@ -19,7 +19,7 @@ from toolchain.analysis.dependences import accesses_by_memory
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State, new_state
 from toolchain.emulator import reference
-from toolchain.isa.assembly.assembler import assemble
+from toolchain.isa.assembly import assemble
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
 from toolchain.schedule.compile_operation import emit_alone, pack_tensors

@@ -1,7 +1,7 @@
 """What instructions know while a plan grows. When instructions of a plan start."""
 
 from tests.schedule.cells import EVERY, cells
-from toolchain.isa.sync_encoding import sync_encoding
+from toolchain.isa.sync_tokens import sync_encoding
 from toolchain.schedule.synchronisation.plan import ADDED, Durations, Plan, plan_times
 
 

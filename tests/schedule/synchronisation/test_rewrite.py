@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.schedule.cells import EVERY, Op, cells, memory, program
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode_program
-from toolchain.isa.sync_encoding import sync_encoding
+from toolchain.isa.sync_tokens import sync_encoding
 from toolchain.schedule.synchronisation.rewrite import boxes, without_tokens
 from toolchain.schedule.synchronisation.synchronise import synchronise
 

@@ -7,7 +7,7 @@ import pytest
 from tests.spec.small import small
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Level
-from toolchain.spec.model.storage import stream_levels
+from toolchain.spec.model.structure import stream_levels
 
 
 def test_streams_are_the_instances_of_their_level() -> None:

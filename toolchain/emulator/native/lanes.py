@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from toolchain.emulator.native.floating import floating, reduction
+from toolchain.emulator.native.floating import Ordered, floating, lane_nest, ordered_lines, ordered_products, pack_of, reduction
 from toolchain.emulator.native.function import Function, c_type, straddles
-from toolchain.emulator.native.ordered import Ordered, lane_nest, ordered_lines, ordered_products, pack_of
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant, no_hint, wrapped
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex

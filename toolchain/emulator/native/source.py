@@ -8,10 +8,9 @@ from pathlib import Path
 import jinja2
 
 from toolchain.emulator.native.accumulate import accumulate_functions, accumulate_lines, can_accumulate
-from toolchain.emulator.native.function import Function, c_type, new_function
+from toolchain.emulator.native.function import Function, c_type, new_function, pack_names
 from toolchain.emulator.native.lanes import lane_strides, temp_type
 from toolchain.emulator.native.levels import factors, packing_functions
-from toolchain.emulator.native.packs import pack_names
 from toolchain.emulator.native.statements import Instead, block, replica_loop, statement
 from toolchain.emulator.native.window import can_window, window_functions, window_lines
 from toolchain.emulator.numpy_engine.floating import function_table

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from toolchain.analysis.state import State
-from toolchain.emulator.numpy_engine.frame import Axes, Frame, Part, Recorder, Value
+from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, Part, Recorder, Session, Value
 from toolchain.emulator.numpy_engine.memory import Kept
-from toolchain.emulator.numpy_engine.session import Contents, Session
 from toolchain.emulator.numpy_engine.statements import Statements
 from toolchain.emulator.numpy_engine.transaction import Transaction
 from toolchain.emulator.reference.engine import Reference

@@ -11,8 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.frame import Frame, Value
-from toolchain.emulator.numpy_engine.session import Session
+from toolchain.emulator.numpy_engine.frame import Frame, Session, Value
 from toolchain.emulator.numpy_engine.structure import Needs
 
 ELEMENTS = 1 << 23

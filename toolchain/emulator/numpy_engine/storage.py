@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.numpy_engine.expressions import in_range, is_int, spread
-from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
-from toolchain.emulator.numpy_engine.session import Layout
+from toolchain.emulator.numpy_engine.frame import Axes, Frame, Layout, Run, Value
 from toolchain.isa.semantics import ir
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Machine, Memory, ScalarType, View

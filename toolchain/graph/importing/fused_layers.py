@@ -14,10 +14,16 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Key
-from toolchain.graph.importing.fused_attention import grouped_attention, packed_attention, separate_attention, standard_attention
+from toolchain.graph.importing.fused_attention import (
+    grouped_attention,
+    packed_attention,
+    separate_attention,
+    standard_attention,
+    standard_rotary,
+    vendor_rotary,
+)
 from toolchain.graph.importing.layer import Facts, Known, Layer, Rule
 from toolchain.graph.importing.resolve import infer_partly
-from toolchain.graph.importing.rotary_layers import standard_rotary, vendor_rotary
 from toolchain.graph.nodes import replace_nodes
 from toolchain.graph.rewrite import ONNX_DOMAINS
 

@@ -10,8 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from toolchain.graph.quantisation.descent import descend
-from toolchain.graph.whole_products import BYTES, LARGEST, digits_of, joined_digits, whole_products
+from toolchain.graph.quantisation.whole_numbers import BYTES, LARGEST, descend, digits_of, joined_digits, whole_products
 from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.on_cores import halves, on_cores
 

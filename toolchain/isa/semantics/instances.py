@@ -7,12 +7,12 @@ from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.traverse import addresses, expressions, statements
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
-from toolchain.spec.model import Level, Machine, storage
+from toolchain.spec.model import Level, Machine, structure
 
 
 def stream_levels(machine: Machine) -> tuple[Level, ...]:
     """The levels that a stream's number counts over, outermost first."""
-    return storage.stream_levels(machine.levels)
+    return structure.stream_levels(machine.levels)
 
 
 def replica_levels(machine: Machine) -> tuple[Level, ...]:

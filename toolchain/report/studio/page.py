@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.report.explain_text import ms_text
-from toolchain.report.html import html_environment
 from toolchain.report.measured_times import headline
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.report.studio.graph_picture import TALL, WIDE, GraphPicture, Key, graph_picture
@@ -16,7 +15,7 @@ from toolchain.report.studio.machine_picture import MachinePicture, machine_pict
 from toolchain.report.studio.regions import StudioRegion, group_text, regions_data, slots_text, tile_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import summary_rows
-from toolchain.report.tables import counted, scaled
+from toolchain.report.tables import counted, html_environment, scaled
 from toolchain.report.timeline_data import script_data
 from toolchain.spec.model import Machine
 from toolchain.verify.built import Built

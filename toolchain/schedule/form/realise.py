@@ -17,8 +17,7 @@ from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
 from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
 from toolchain.schedule.regions.fetches import fetchable, is_fetch, with_fetches, without_fetches
-from toolchain.schedule.regions.region import Region
-from toolchain.schedule.regions.stacking import stacked
+from toolchain.schedule.regions.region import Region, stacked
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError, nearest

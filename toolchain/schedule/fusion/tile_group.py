@@ -13,8 +13,8 @@ from toolchain.operations.reads import positions
 from toolchain.schedule.kernels.kernel_reader import PICTURE
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import layout_of
+from toolchain.schedule.regions.lowering import block_of
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.regions.views import block_of
 from toolchain.schedule.tiling.order import Rooted, Tile, names_of_tile, tiles_over
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.arrays import Ints

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toolchain.isa.assembly.form import Form, forms
+from toolchain.isa.assembly_line import Form, forms
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.kernel import Formula, Issue, Items

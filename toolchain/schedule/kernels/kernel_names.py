@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toolchain.schedule.kernels.kernel import Code, Constant, Dimension, Element, Formula, Issue, Items, Place, Window, place_named
 from toolchain.schedule.kernels.kernel_parts import with_words
-from toolchain.schedule.sandbox.environment import template_names
+from toolchain.schedule.sandbox import template_names
 from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Const, Expr, Name, value_names
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from toolchain.operations.ending import by_channel
 from toolchain.operations.kind import OperationKind
 from toolchain.schedule.kernels.kernel import Kernel, Tensor, formulas
-from toolchain.schedule.sandbox.environment import template_names
+from toolchain.schedule.sandbox import template_names
 from toolchain.spec.errors import fail
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Machine

@@ -1,12 +1,14 @@
-"""An offloaded region of a model as the machine side sees it: operations over tensors, which tensors are parts of others, and some of the
-operations as a region of their own."""
+"""An offloaded region of a model as the machine side sees it: operations over tensors, which tensors are parts of others, some of the operations as
+a region of their own, and several images in each tensor."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from toolchain.abi.dram_map import Shape
+from toolchain.abi.dram_map import MAX_IMAGES, Shape
 from toolchain.operations.operation import Operation
+from toolchain.operations.row_by_row import as_rows, image_by_image, of_images, row_by_row
+from toolchain.spec.errors import fail
 
 
 @dataclass(frozen=True)
@@ -145,3 +147,31 @@ def _given(slices: Mapping[str, Slice], tensors: Collection[str], made: Collecti
         piece = slices.get(name)
         if name not in made and name not in parents and not (piece and piece.view):
             yield name
+
+
+def stackable(bound: Bound) -> bool:
+    """Whether images may stand as rows in the tensors of an operation."""
+    return row_by_row(bound.operation)
+
+
+def stacked(region: Region, images: int) -> Region:
+    """The region whose tensors hold so many images each; one that has them stays as it is. images: at most MAX_IMAGES.
+
+    Raises UserError E1007 where the region has other images already, and where an operation mixes them."""
+    if images == region.images:
+        return region
+    if region.images != 1 or not 1 <= images <= MAX_IMAGES:
+        raise fail("E1007", f"region '{region.name}' with {region.images} images in each tensor cannot have {images}")
+    rows = all(map(stackable, region.operations))
+    if mixing := next((bound.operation.name for bound in region.operations if not rows and not image_by_image(bound.operation)), ""):
+        raise fail("E1007", f"'{mixing}' makes an image of other images than its own, so a tensor cannot hold {images} of them")
+
+    def shape(each: Shape) -> Shape:
+        return each._replace(height=images * each.height) if rows else each._replace(batch=images * each.batch)
+
+    def operation(each: Operation) -> Operation:
+        return replace(each, numbers=(as_rows if rows else of_images)(each, images))
+
+    tensors = {name: shape(each) for name, each in region.tensors.items()}
+    operations = tuple(replace(bound, operation=operation(bound.operation)) for bound in region.operations)
+    return replace(region, tensors=tensors, operations=operations, images=images, as_rows=rows)

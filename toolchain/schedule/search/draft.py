@@ -15,8 +15,8 @@ from toolchain.schedule.options import Options
 from toolchain.schedule.planner import Planner, bound_problem
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.cover import operation_graph
+from toolchain.schedule.side_by_side import branch_order
 from toolchain.schedule.tiling.tiles import tile_fits
-from toolchain.schedule.unit_balance import branch_order
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 

@@ -19,7 +19,7 @@ from toolchain.analysis.interlock import held_instructions, is_ordered
 from toolchain.analysis.state import State
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
-from toolchain.isa.sync_encoding import sync_encoding
+from toolchain.isa.sync_tokens import sync_encoding
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.events import EventPool, Events, find_events
 from toolchain.schedule.synchronisation.plan import ADDED, Link, Meeting, Plan, ending_kind

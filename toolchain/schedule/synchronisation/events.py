@@ -8,7 +8,7 @@ from types import MappingProxyType
 from toolchain.isa.encode import matched_value
 from toolchain.isa.semantics.instances import places, scope_levels
 from toolchain.isa.semantics.machine import machine_semantics
-from toolchain.isa.sync_encoding import Channel
+from toolchain.isa.sync_tokens import Channel
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr

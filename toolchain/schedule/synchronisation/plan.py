@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from toolchain.isa.program import Ints
-from toolchain.isa.sync_encoding import POST, WAIT, Channel, SyncEncoding
+from toolchain.isa.sync_tokens import POST, WAIT, Channel, SyncEncoding
 from toolchain.schedule.synchronisation.events import EventPool
 from toolchain.spec.model import Machine, Unit
 from toolchain.timing.cost import Costs

@@ -12,7 +12,7 @@ from toolchain.isa.checks import build_program
 from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
-from toolchain.isa.sync_encoding import POST, WAIT, Bit, SyncEncoding
+from toolchain.isa.sync_tokens import POST, WAIT, Bit, SyncEncoding
 from toolchain.schedule.synchronisation.events import Events
 from toolchain.schedule.synchronisation.plan import ADDED, Plan
 from toolchain.spec.errors import fail

@@ -19,8 +19,7 @@ from toolchain.isa.footprint.footprints import Footprints, Runs
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import places
-from toolchain.isa.sync_encoding import SyncEncoding, sync_encoding
-from toolchain.isa.sync_tokens import Moves, sync_tokens
+from toolchain.isa.sync_tokens import Moves, SyncEncoding, sync_encoding, sync_tokens
 from toolchain.schedule.synchronisation.capacity import fit_counters
 from toolchain.schedule.synchronisation.events import Events, find_events
 from toolchain.schedule.synchronisation.list_clock import Work
@@ -29,7 +28,7 @@ from toolchain.schedule.synchronisation.plan import ADDED, Durations, Plan, dura
 from toolchain.schedule.synchronisation.rewrite import reordered, rewritten, without_tokens
 from toolchain.schedule.synchronisation.tokens import TokenChoice
 from toolchain.spec.model import Machine
-from toolchain.spec.model.storage import neighbours
+from toolchain.spec.model.structure import neighbours
 from toolchain.timing.cost import BankPorts, Costs, bank_ports, instruction_costs
 from toolchain.timing.simulate import Timeline, time_costs, time_state
 

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 
-from toolchain.isa.sync_encoding import POST, WAIT, Channel
+from toolchain.isa.sync_tokens import POST, WAIT, Channel
 from toolchain.schedule.synchronisation.plan import ADDED, Link, Plan, Row, latest
 from toolchain.spec.errors import UserError, fail
 

@@ -17,8 +17,7 @@ from toolchain.spec.model.instructions import (
 )
 from toolchain.spec.model.machine import Machine, Parameter
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.spec.model.storage import Level, Memory, Ports, Unit, View
-from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule, Watch
+from toolchain.spec.model.structure import Counter, Illegal, Interlock, Level, Memory, Nop, Ports, SyncRule, Unit, View, Watch
 from toolchain.spec.model.types import ElementType, FloatType, RecordField, ScalarType
 
 __all__ = [

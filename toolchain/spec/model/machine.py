@@ -9,8 +9,7 @@ from toolchain.spec.errors import Span
 from toolchain.spec.model.conventions import Host, Layout, MachineCosts, Outline, RegionLimits, Rule, Tolerance, Tool
 from toolchain.spec.model.instructions import Constraint, Encoding, Field, Instruction, ProgramRules, Text, Timing
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.spec.model.storage import Level, Memory, Unit, View, stream_levels
-from toolchain.spec.model.sync import Counter, Illegal, Interlock, Nop, SyncRule
+from toolchain.spec.model.structure import Counter, Illegal, Interlock, Level, Memory, Nop, SyncRule, Unit, View, stream_levels
 
 
 @dataclass(frozen=True)

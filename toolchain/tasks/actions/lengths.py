@@ -10,8 +10,8 @@ import onnx
 from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.lengths import LengthAxis, sized, text_of
 from toolchain.graph.session import open_session, run_session
-from toolchain.models.lengths import length_axes
 from toolchain.models.samples import calibration_samples, sample_files
+from toolchain.models.states import length_axes
 from toolchain.report.tables import scaled
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle

@@ -195,9 +195,9 @@ def model_of(job: Job) -> "Model":
 
     Raises UserError of a model file that is wrong, E0905 for a length of a dimension that is not open.
     """
-    from toolchain.models.lengths import opened
     from toolchain.models.load import load_model
     from toolchain.models.samples import calibrated_by
+    from toolchain.models.states import opened
 
     model, file = opened(load_model(str(job.path), dict(job.variables.dims)), job.lengths), job.variables.calibration
     return calibrated_by(model, Path(file)) if file else model
