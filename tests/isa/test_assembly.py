@@ -44,7 +44,7 @@ def test_vendor_text_gives_the_vendor_words(vendor_streams: Path) -> None:
 
 
 def test_the_example_in_the_documentation_assembles() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "programs.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "programs.md").read_text()
     assert len(read(load_machine("vta"), page.split("```")[1])) == 2
 
 
@@ -156,7 +156,7 @@ def test_lines_are_those_that_messages_quote(mark: str) -> None:
     assert rendered(PLAIN, f"END{mark}NOPE\n").split("\n")[:2] == ["prog.asm:2:1: E0301 unknown instruction 'NOPE'", "NOPE"]
 
 
-GOLDEN = sorted((Path(__file__).parents[2] / "data" / "vta_golden").glob("*.npz"))
+GOLDEN = sorted((Path(__file__).parents[1] / "data" / "vta_golden").glob("*.npz"))
 
 TEXT = """FLUSH
 CONFIG_MVIN id=1 stride=64
