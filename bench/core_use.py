@@ -9,7 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
-from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
 from toolchain.timing.usage import Summary, summarise

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.codegen.generators import GENERATORS
-from toolchain.graph.calibration.table import Table
+from toolchain.graph.quantisation.table import Table
 from toolchain.graph.regions import region_calls
 from toolchain.graph.store import Store
 from toolchain.operations.library import kinds_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from toolchain.accuracy.measure import measure_task
-from toolchain.graph.calibration.table import sample_at, sample_count
+from toolchain.graph.quantisation.table import sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded

@@ -16,8 +16,8 @@ import toolchain
 from tests.graph.imported import F, normal, run
 from tests.graph.onnx_builder import model, save
 from toolchain.cli import main
-from toolchain.graph.calibration.table import Table
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.quantisation.table import Table
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.models.load import load_model

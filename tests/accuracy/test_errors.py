@@ -11,8 +11,8 @@ from onnx import helper
 
 from tests.graph.imported import Array, imported, normal
 from toolchain.accuracy.errors import LEAST_ELEMENTS, MOST_PARTS, Energy, error_table, error_text, measure_errors, part_axis
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.passes.context import Context

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.runtime.small import network
-from toolchain.abi.origins import Run, StepName, origins_of, runs_of
 from toolchain.codegen.binary import BinaryGenerator, binary_code, origins_bytes, read_origins
 from toolchain.codegen.generator import Generator
 from toolchain.isa.decode import decode
+from toolchain.isa.program import Run, StepName, origins_of, runs_of
 from toolchain.isa.program_file import read_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.kernels.kernel_file import load_kernels

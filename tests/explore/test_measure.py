@@ -11,7 +11,7 @@ from toolchain.explore.measure import measure, variables_of
 from toolchain.explore.study import Axis, Study
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
-from toolchain.spec.memo import Memo
+from toolchain.spec.fingerprint import Memo
 from toolchain.verify import ladder
 from toolchain.verify.built import Built
 from toolchain.verify.compare import oracle_tensors

@@ -30,7 +30,7 @@ from toolchain.graph.files import (
     take_weights,
     write_proto,
 )
-from toolchain.graph.importing.extract import extract_model
+from toolchain.graph.pieces import extract_model
 from toolchain.graph.session import open_session, run_session
 from toolchain.spec.errors import UserError
 

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 from tests.models.small import HEAD
+from toolchain.api.model import prepare_picture
 from toolchain.graph.preparation import Preparation
 from toolchain.models import samples
 from toolchain.models.load import load_text
 from toolchain.models.model import Input, Model, Pictures
 from toolchain.models.samples import picture_files, picture_samples, seeded_samples
 from toolchain.runtime.contents import Interface
-from toolchain.runtime.pictures import prepare_picture
 from toolchain.spec.errors import UserError
 
 COLOUR = Preparation("nhwc", (0.5, 0.25, 0.0), (0.5, 2.0, 1.0), 1 / 255)

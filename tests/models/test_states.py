@@ -8,7 +8,7 @@ import pytest
 from tests.lengths_network import encoder, samples
 from tests.steps_network import HELD, YAML, written
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.lengths import LengthAxis
+from toolchain.graph.preparation import LengthAxis
 from toolchain.models.load import load_model
 from toolchain.models.model import Model, Recorded, State
 from toolchain.models.samples import calibrated_by, calibration_samples

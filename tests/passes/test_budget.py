@@ -14,10 +14,10 @@ from tests.graph.onnx_builder import model, n
 from tests.passes.test_quantize import NARROW, branchy, folded, samples
 from tests.reasons import said
 from toolchain.accuracy.closeness import output_noise, task_loss
-from toolchain.graph.calibration.table import calibrate, sample_at
 from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.quantisation.least_squares import SWEEPS
+from toolchain.graph.quantisation.table import calibrate, sample_at
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes import budget
 from toolchain.passes.budget import SWITCH, held_out, switch_of, switchboard

@@ -18,10 +18,10 @@ from tests.hash_seed import printed_elsewhere
 from tests.passes.test_quantize import NARROW, RULES, branchy, picture, samples
 from tests.reasons import against, said
 from toolchain.accuracy.errors import error_table
-from toolchain.graph.calibration.table import write_table
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, reasons_of, refusals_of, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER, integer_domain, is_integer, kind_of
+from toolchain.graph.quantisation.table import write_table
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model
@@ -44,7 +44,7 @@ from toolchain.passes.fuse import sources_of
 from toolchain.passes.leave import absorb_activations, release_activations
 from toolchain.passes.pipeline import Pipeline, print_pipeline, read_pipeline
 from toolchain.spec.errors import Source
-from toolchain.spec.memo import Memo
+from toolchain.spec.fingerprint import Memo
 from toolchain.spec.model.quantisation import Numerics
 
 

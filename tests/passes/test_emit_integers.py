@@ -8,9 +8,9 @@ import pytest
 
 from tests.graph.imported import imported, normal
 from tests.graph.onnx_builder import n
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import run_oracle, run_reference
 from toolchain.graph.integers.functions import integer_domain
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.rewrite import constant
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse

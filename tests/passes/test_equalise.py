@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.graph.imported import imported, normal
 from tests.graph.onnx_builder import model, n, save
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import SCALE, run_reference, zero_of
 from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
 from toolchain.passes.context import Context

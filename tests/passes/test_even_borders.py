@@ -14,9 +14,9 @@ from tests.graph.onnx_builder import model, n, save
 from tests.passes.test_fold import PASSES
 from tests.passes.test_quantize import RULES
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import EVENED, FLOAT_NAME, factors_of, integer_tensors, is_candidate, run_oracle
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.operations.library import builtin_kinds

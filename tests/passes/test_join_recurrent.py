@@ -13,9 +13,9 @@ from onnx import helper
 from tests.graph.imported import Array, imported, node_of, normal, run
 from tests.graph.onnx_builder import n
 from tests.graph.recurrent import Recurrent, layers
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.equivalence import find_mismatch
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.regions import region_calls
 from toolchain.graph.rewrite import add_constant, constant
 from toolchain.passes.context import Context, Device, keep

@@ -9,10 +9,10 @@ import pytest
 from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import n
 from tests.reasons import against, said
-from toolchain.graph.calibration.ranges import Spread
-from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import REASON
+from toolchain.graph.quantisation.ranges import Spread
+from toolchain.graph.quantisation.table import Seen, Table
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER, SOURCES, Fuse

@@ -14,11 +14,11 @@ from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.test_fold import PASSES
 from tests.reasons import said
 from toolchain.accuracy.errors import error_table, error_text
-from toolchain.graph.calibration.ranges import Spread
-from toolchain.graph.calibration.table import Seen, Table, calibrate, read_table, write_table
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import ACTIVATION, SCALE, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER
+from toolchain.graph.quantisation.ranges import Spread
+from toolchain.graph.quantisation.table import Seen, Table, calibrate, read_table, write_table
 from toolchain.graph.session import run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.passes.context import Context

@@ -12,8 +12,8 @@ from tests.graph.imported import normal
 from tests.graph.onnx_builder import model, n
 from tests.passes.test_quantize import NARROW, RULES, branchy, folded, samples
 from toolchain.accuracy.errors import error_table, measure_errors
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.calls import note_reasons, run_oracle, run_reference
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.passes import refine
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse

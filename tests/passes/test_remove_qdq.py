@@ -20,11 +20,11 @@ from tests.graph.onnx_builder import n, save
 from tests.passes.random_networks import QUANTISABLE, Network, inputs, random_network
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.calibration.ranges import calibration_kind
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import INTEGER, kind_of
 from toolchain.graph.intervals import limit
+from toolchain.graph.quantisation.ranges import calibration_kind
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.passes.build import build_graph, calibration_table, declared_table, default_pipeline, float_passes, united_table

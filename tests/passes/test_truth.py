@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.graph.imported import F, imported, node_of, normal
 from tests.graph.onnx_builder import conv_net, model, n, save
 from tests.passes.random_networks import ANYTHING, inputs, random_network
-from toolchain.graph.calibration.table import Table, sample_at
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.quantisation.table import Table, sample_at
 from toolchain.graph.rewrite import add_constant
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model

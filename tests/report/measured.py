@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.operations.made import load_machine
 from tests.runtime import small
-from toolchain.report.bundle_programs import ModelledRegion, modelled_region
+from toolchain.report.bundles import ModelledRegion, modelled_region
 from toolchain.report.device_profile import Profile, read_profile
 from toolchain.spec.errors import Source
 

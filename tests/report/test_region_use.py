@@ -5,7 +5,7 @@ from tests.c_networks import clib
 from tests.codegen.test_c99 import integer_region
 from tests.graph_networks import built, engine, regions
 from tests.verify.regions import small
-from toolchain.codegen.json_graph import graph_cycles
+from toolchain.codegen.graphs import graph_cycles
 from toolchain.graph.store import read_stage
 from toolchain.report.placement import HOST, MACHINE, place_nodes
 from toolchain.report.region_use import covered, use_calls, use_graph, use_region

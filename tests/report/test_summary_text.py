@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
-from toolchain.graph.calibration.ranges import MADE_UP
+from toolchain.graph.quantisation.ranges import MADE_UP
 from toolchain.report.costs import Costs, Crossings
 from toolchain.report.placement import HOST, MACHINE, Placed, Placement
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse

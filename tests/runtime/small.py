@@ -21,9 +21,9 @@ from toolchain.passes.partition import outline
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.contents import Bundle
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.model import Machine
 

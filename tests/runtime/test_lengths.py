@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from tests.lengths_network import built
-from toolchain.graph.lengths import LengthAxis
+from toolchain.graph.preparation import LengthAxis
 from toolchain.runtime.bundle import MANIFEST, data_name, read_archive, read_bundle, write_archive
 from toolchain.runtime.contents import Bundle, Interface
 from toolchain.runtime.executor import whole_segment

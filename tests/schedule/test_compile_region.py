@@ -23,11 +23,11 @@ from toolchain.analysis.order import issue_order
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule import planner
 from toolchain.schedule.compile_region import compile_region, compile_schedule, find_schedule, plan_region, search_schedule
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.schedule import Share
+from toolchain.schedule.form.plan import Share
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine

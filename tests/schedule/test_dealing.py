@@ -13,12 +13,12 @@ from tests.schedule.synchronisation.test_across import amounts
 from tests.schedule.test_compile_region import proven, three_convolutions
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import MIXED, Counts, Trial, quickest_dealing, spent
 from toolchain.schedule.form.files import write_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 
 COSTS = st.integers(1, 4).flatmap(lambda count: st.lists(st.lists(st.integers(1, 99), min_size=9, max_size=9), min_size=count, max_size=count))

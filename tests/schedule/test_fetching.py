@@ -23,11 +23,10 @@ from toolchain.schedule.alike import renamed
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, plan_region
 from toolchain.schedule.fetching import WORTH, cheapest_fetches, estimated, possible_fetches
 from toolchain.schedule.form.files import write_schedule
-from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
-from toolchain.schedule.regions.fetches import Fetch, fetches_of, is_fetch
+from toolchain.schedule.placement.shared_memory import Fetch, fetches_of, is_fetch
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine

@@ -13,8 +13,8 @@ from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import save
 from tests.schedule.corners import corners, samples
 from tests.slower import slower
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.regions import region_calls, region_function
 from toolchain.graph.store import Store
 from toolchain.passes.build import build_graph, calibration_table

@@ -11,10 +11,10 @@ from onnx import helper
 from tests.graph.imported import imported, normal
 from tests.operations.made import load_machine
 from tests.runtime import small
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.calls import reasons_of
 from toolchain.graph.integers.functions import INTEGER, kind_of
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.join_recurrent import SplitRecurrent

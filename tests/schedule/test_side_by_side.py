@@ -24,12 +24,12 @@ from toolchain.operations.operation import Operation
 from toolchain.schedule import planner as compiler
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import plan_storage
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import branch_order, relieved, run_side_by_side
 from toolchain.spec.model import Machine

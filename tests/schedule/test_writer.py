@@ -11,8 +11,8 @@ import pytest
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
-from toolchain.abi.origins import NONE, Run, StepName
 from toolchain.isa.assembly import disassemble
+from toolchain.isa.program import NONE, Run, StepName
 from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.emit import plan_constants

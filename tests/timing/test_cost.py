@@ -1,6 +1,8 @@
 """Costs of real instructions, by hand: fields, latched registers as they stand at issue, traffic, resource instances.
 
 Ports of banks: which banks an instruction reaches follows from its semantics, and units that want the same port share its cycles.
+
+Milliseconds by declared rates.
 """
 
 from dataclasses import is_dataclass, replace
@@ -15,13 +17,14 @@ from hypothesis import strategies as st
 from tests.random_tokens import net
 from tests.target_runs import load_golden, timed
 from tests.timing.test_simulate import costs, run
+from toolchain.graph.work import Work
 from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import find_target, load_machine, load_text
-from toolchain.spec.model import Machine
-from toolchain.timing.cost import BankPorts
+from toolchain.spec.model import Host, Machine, Quantity
+from toolchain.timing.cost import BankPorts, copy_ms, operators_ms, work_ms
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.trace import delay_reasons
 
@@ -235,3 +238,32 @@ def test_each_cluster_has_its_own_port() -> None:
     machine = load_machine("stcp920", overrides={"LOG_DDR": "20", "LOG_LLB": "16", "CLUSTERS": "2", "CORES": "2"})
     ports = timed(assemble(machine, Source("t.asm", "".join(f".stream {k}\nEND\n" for k in range(4))))).costs.ports
     assert ports.names == ("ddr_port", "llb_port[0]", "llb_port[1]")
+
+
+RATES = {"conv2d": Quantity(2.0, "test"), "dense": Quantity(4.0, "test"), "default": Quantity(1.0, "test")}
+HOST = Host(RATES, *(Quantity(value, "test") for value in (4.0, 3.0, 5.0, 8.0)))
+
+
+@pytest.mark.parametrize(("kind", "ms"), [("conv2d", 4.0), ("Conv", 4.0), ("MatMul", 2.0), ("LSTM", 2.0), ("Einsum", 8.0)])
+def test_products_cost_by_their_rate(kind: str, ms: float) -> None:
+    assert operators_ms(kind, 8_000_000, 1, HOST) == pytest.approx(ms)
+    assert operators_ms(kind, 0, 8_000_000, HOST) == pytest.approx(2.0)
+
+
+def test_work_costs_as_its_parts_do() -> None:
+    work = {"Conv": Work(2, 8_000_000, 1), "Relu": Work(1, 0, 8_000_000)}
+    assert work_ms(work, HOST) == pytest.approx(4.0 + 2.0)
+    assert work_ms({}, HOST) == 0
+
+
+def test_a_step_of_a_loop_costs_its_start() -> None:
+    work = {"Scan": Work(1, 0, 8_000_000, 500), "LSTM": Work(0, 8_000_000, 1)}
+    assert work_ms(work, HOST) == pytest.approx(2.0 + 2.0)
+    assert work_ms(work, replace(HOST, step_us=Quantity(6.0, "test"))) == pytest.approx(4.0 + 3.0)
+
+
+def test_a_copy_costs_a_start_its_bytes_and_its_rearrangement() -> None:
+    layout = load_machine("dpuv3").layouts[0]
+    assert copy_ms(8_000_000, None, HOST) == pytest.approx(0.005 + 1.0)
+    assert copy_ms(8_000_000, replace(layout, gb_per_s=Quantity(2.0, "test")), HOST) == pytest.approx(0.005 + 1.0 + 4.0)
+    assert copy_ms(8_000_000, replace(layout, gb_per_s=None), HOST) == pytest.approx(0.005 + 1.0)

@@ -12,11 +12,11 @@ from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
 from tests.verify.regions import labelled, small, with_field
 from toolchain.abi.dram_map import Shape
-from toolchain.abi.origins import Origins, StepName
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.footprint.footprints import Footprints
+from toolchain.isa.program import Origins, StepName
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import ranging, sample_at, sample_count
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, check_oracle, factors_of, integer_tensors, real_channels, zero_of
+from toolchain.graph.quantisation.table import ranging, sample_at, sample_count
 from toolchain.graph.rewrite import is_float
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins, StepName, runs_of
 from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import GraphRegion
 from toolchain.isa.assembly import disassemble
+from toolchain.isa.program import NONE, Origins, StepName, runs_of
 from toolchain.isa.program_file import write_container
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json

@@ -13,13 +13,13 @@ import onnx_ir as ir
 
 from toolchain.abi.dram_map import DramMap, Segment
 from toolchain.codegen.generator import RegionCode, render
-from toolchain.codegen.json_graph import graph_cycles, place_border, place_constants
+from toolchain.codegen.graphs import graph_cycles, place_border, place_constants
 from toolchain.graph.regions import GraphRegion
 from toolchain.graph.rewrite import known_shape
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.calls import PlannedCalls, library_call, plan_calls
 from toolchain.schedule.dram_allocation import ALIGN
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.graph_offload import FLOAT_BYTES, first_unmet, rule_numbers
 from toolchain.schedule.kernels.kernel import Call, Tensor
 from toolchain.schedule.kernels.operator_calls import EVERY, RESULT, Argument, OperatorCall, float_attribute, float_names, load_operator_calls

@@ -9,7 +9,7 @@ import jinja2
 from toolchain.abi.dram_map import DramMap
 from toolchain.graph.regions import GraphRegion
 from toolchain.schedule.backend import Backend
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.files import PACKAGE
 

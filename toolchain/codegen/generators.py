@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from toolchain.codegen.binary import BinaryGenerator
 from toolchain.codegen.c99 import C99Generator
 from toolchain.codegen.generator import Generator
-from toolchain.codegen.json_graph import JsonGenerator
-from toolchain.codegen.vendor_tool import ToolGenerator
+from toolchain.codegen.graphs import JsonGenerator, ToolGenerator
 
 GENERATORS: Mapping[str, Generator] = {"binary": BinaryGenerator(), "c99": C99Generator(), "json": JsonGenerator(), "tool": ToolGenerator()}

@@ -29,8 +29,8 @@ FIRST = 4
 def show(arguments: argparse.Namespace) -> None:
     """Prints its manifest, and its times by the costs of the machine, where that is known. Raises UserError E0001, E11xx for the bundle."""
     from toolchain.runtime.bundle import MANIFEST, digest, manifest_text
+    from toolchain.runtime.bundle_checks import trusted_keys
     from toolchain.runtime.lengths import LengthBundle, read_any
-    from toolchain.runtime.signature import trusted_keys
 
     bundle = read_any(Path(arguments.bundle), trusted_keys())
     if isinstance(bundle, LengthBundle):
@@ -43,7 +43,7 @@ def show(arguments: argparse.Namespace) -> None:
     if missing:
         print(f"  {'time':{LINE}} {missing}")
     if arguments.operations:
-        from toolchain.report.bundle_programs import bundle_operations
+        from toolchain.report.bundles import bundle_operations
 
         with sign("timing"):
             table = bundle_operations(bundle, machines, arguments.bundle, sys.stdout.isatty(), shutil.get_terminal_size().columns)
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> None:
     what = "steps" if executor.manifest.states else "samples"
     print(f"{outcome.samples} {what} in {outcome.runs} runs; {outcome.cycles:,.0f} cycles by the model")
     if arguments.expected:
-        from toolchain.report.expected import expected_lines
+        from toolchain.report.bundles import expected_lines
 
         print(*expected_lines(outcome.outputs, Path(arguments.expected)), sep="\n")
     if arguments.output:
@@ -166,7 +166,7 @@ def _inputs(path: Path, inputs: "Sequence[Interface]") -> "dict[str, Array]":
 def disassemble(arguments: argparse.Namespace) -> None:
     """Prints the assembly of a region, or writes it. Raises UserError E0001, E11xx for the bundle, E0003 for a region without instructions."""
     from toolchain.isa.assembly import disassemble as text_of
-    from toolchain.report.bundle_programs import timed_regions
+    from toolchain.report.bundles import timed_regions
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.runtime.open_region import region_image
 
@@ -200,7 +200,7 @@ def show_lengths(joined: "LengthBundle", arguments: argparse.Namespace) -> None:
 
 
 def _lines(joined: "LengthBundle", arguments: argparse.Namespace) -> list[str]:
-    from toolchain.graph.lengths import text_of
+    from toolchain.graph.preparation import text_of
     from toolchain.report.tables import scaled
     from toolchain.runtime.bundle import bundle_machines
     from toolchain.runtime.timing import modelled
@@ -256,10 +256,10 @@ def pick(arguments: argparse.Namespace) -> None:
 
     Raises UserError E0001, E0005, E11xx for the bundle, E1202 for a length that is written wrongly, E1131 for one that it has not.
     """
-    from toolchain.graph.lengths import text_of
+    from toolchain.graph.preparation import text_of
     from toolchain.runtime.bundle import write_bundle
+    from toolchain.runtime.bundle_checks import trusted_keys
     from toolchain.runtime.lengths import read_lengths
-    from toolchain.runtime.signature import trusted_keys
     from toolchain.tasks.variables import read_sizes
 
     path, output = Path(arguments.bundle), Path(arguments.output)

@@ -51,8 +51,8 @@ def disassemble(arguments: argparse.Namespace) -> None:
 def extract(arguments: argparse.Namespace) -> None:
     """Writes the part, opens it in ONNX Runtime, and prints its inputs and outputs. Raises UserError E0005, E0910 and all of extract_model."""
     from toolchain.graph.files import write_proto
-    from toolchain.graph.importing.extract import extract_model
     from toolchain.graph.nodes import shape_text
+    from toolchain.graph.pieces import extract_model
     from toolchain.graph.session import open_session
 
     source, path = Path(arguments.model), Path(arguments.output)
@@ -135,8 +135,8 @@ def export_onnx(arguments: argparse.Namespace) -> None:
     """Writes the model. Raises UserError E0001, E0005, E11xx for the bundle, E1118 where it cannot be such a model."""
     from toolchain.report.tables import counted
     from toolchain.runtime.bundle import read_bundle
+    from toolchain.runtime.bundle_checks import trusted_keys
     from toolchain.runtime.provider import ep_context_model
-    from toolchain.runtime.signature import trusted_keys
 
     path, output = Path(arguments.bundle), Path(arguments.output)
     bundle = read_bundle(path, trusted_keys())

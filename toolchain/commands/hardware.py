@@ -113,7 +113,7 @@ def profile(arguments: argparse.Namespace) -> None:
 
     Raises UserError E0001, E0002, E0005, E11xx for the bundle, E1128 for a profile that is none of its programs'.
     """
-    from toolchain.report.bundle_programs import modelled_region, timed_regions
+    from toolchain.report.bundles import modelled_region, timed_regions
     from toolchain.report.device_profile import profile_file
     from toolchain.report.measured_times import beside, measured_spans, overlay, profile_text
     from toolchain.report.timeline_data import write_timeline_page

@@ -1,5 +1,7 @@
-"""Raw numbers, such as those of a picture, as a float input of a network: resized, put in the input's order, normalised."""
+"""Inputs of a network: raw numbers, such as those of a picture, resized, put in the input's order, normalised; axes that take several sizes, and
+arrays cut or filled up along them."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -92,3 +94,32 @@ def _resizing(height: int, width: int, channels: int) -> Session:
     graph = helper.make_graph([node], "resize", [x], [y], [sizes])
     model: onnx.ModelProto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     return open_session(model.SerializeToString())
+
+
+@dataclass(frozen=True)
+class LengthAxis:
+    """An axis of an input or output whose size is a length. name: of the dimension."""
+
+    tensor: str
+    axis: int
+    name: str
+
+
+def fitted(array: Array, sizes: Mapping[int, int]) -> Array:
+    """The array in other sizes of some axes: cut, or filled up with zeros (empty texts, False) at the end."""
+    cut = array[tuple(slice(sizes.get(axis)) for axis in range(array.ndim))]
+    room = [(0, sizes.get(axis, size) - size) for axis, size in enumerate(cut.shape)]
+    if not any(after for _, after in room):
+        return cut
+    return np.pad(cut, room, constant_values="" if array.dtype.kind in "OU" else 0)
+
+
+def sized(arrays: Mapping[str, Array], axes: Sequence[LengthAxis], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Arrays by tensor, each cut or filled up along its axes. sizes: by dimension."""
+    wanted = {name: {axis.axis: sizes[axis.name] for axis in axes if axis.tensor == name} for name in arrays}
+    return {name: fitted(np.asarray(array), wanted[name]) if wanted[name] else array for name, array in arrays.items()}
+
+
+def text_of(sizes: Mapping[str, int]) -> str:
+    """`sequence 64`, of several dimensions with commas."""
+    return ", ".join(f"{name} {size}" for name, size in sizes.items())

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toolchain.graph.lengths import fitted
-from toolchain.graph.preparation import picture_size, pixels_as_input, prepare, raw_shape
+from toolchain.graph.preparation import fitted, picture_size, pixels_as_input, prepare, raw_shape
 from toolchain.models.exact_ops import bell, key_of, signed_bytes, words
 from toolchain.models.model import Input, Model, Pictures, Recorded, Seeded
 from toolchain.models.operators import Shape

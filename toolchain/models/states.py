@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.lengths import LengthAxis
 from toolchain.graph.nodes import shape_text
+from toolchain.graph.preparation import LengthAxis
 from toolchain.graph.rewrite import known_shape
 from toolchain.graph.states import Sequences
 from toolchain.models.files import named_file, present_file

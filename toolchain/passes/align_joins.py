@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.statistics import groups_of
 from toolchain.graph.integers.calls import BOUNDARY, REAL_CHANNELS, Call, read_call
 from toolchain.graph.integers.functions import is_integer, kind_of
+from toolchain.graph.quantisation.statistics import groups_of
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, known_shape, shape_of
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds

@@ -11,11 +11,11 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import rounded
-from toolchain.graph.calibration.stepping import Relay, open_relay
-from toolchain.graph.calibration.table import Samples, sample_at, sample_count
 from toolchain.graph.integers.calls import SCALE, boundary_call, is_candidate, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer, use_float_products
+from toolchain.graph.quantisation.ranges import rounded
+from toolchain.graph.quantisation.stepping import Relay, open_relay
+from toolchain.graph.quantisation.table import Samples, sample_at, sample_count
 from toolchain.graph.rewrite import add_constant, constant, fresh_name
 from toolchain.graph.session import ONCE, run_session
 from toolchain.graph.store import open_model

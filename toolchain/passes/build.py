@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
+from toolchain.graph.quantisation.table import Samples, Seen, Table, calibrate, sample_at
 from toolchain.graph.rewrite import keep_given_names
 from toolchain.graph.session import ONCE
 from toolchain.graph.store import Store
@@ -26,7 +26,7 @@ from toolchain.passes.remove_qdq import declares_ranges, qdq_table
 from toolchain.passes.truth import Imported, check_import, computes, open_given
 from toolchain.spec.errors import Source
 from toolchain.spec.files import PACKAGE
-from toolchain.spec.memo import Memo, array_parts, digest_of_parts
+from toolchain.spec.fingerprint import Memo, array_parts, digest_of_parts
 
 CHECKED: Memo[None] = Memo(64)
 """Float stages that were held against their files: a process that builds one model for many machines needs each but once."""

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Samples, Table
 from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import INTEGER
+from toolchain.graph.quantisation.table import Samples, Table
 from toolchain.operations.library import Kinds, builtin_kinds
 from toolchain.passes.templates import Template
 from toolchain.spec.arrays import Array

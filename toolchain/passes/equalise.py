@@ -14,11 +14,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import joined
 from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, aligned, read_call, run_call
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators import affine_of
 from toolchain.graph.quantisation.requantisation import too_large
+from toolchain.graph.quantisation.table import joined
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, integer, is_operator, known_shape, multiplied
 from toolchain.operations.ending import SCALINGS, Scaling, scaling_of
 from toolchain.operations.reference import call_sums

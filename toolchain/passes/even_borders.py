@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import rounded
-from toolchain.graph.calibration.statistics import groups_of
-from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Samples, Seen, Table, ranging, seen_of
 from toolchain.graph.integers.calls import EVENED, Call, is_candidate, read_call
+from toolchain.graph.quantisation.ranges import rounded
+from toolchain.graph.quantisation.statistics import groups_of
+from toolchain.graph.quantisation.stepping import Stepper
+from toolchain.graph.quantisation.table import Samples, Seen, Table, ranging, seen_of
 from toolchain.graph.rewrite import add_constant, constant, fresh_name, known_shape, multiplied
 from toolchain.operations.library import Kinds
 from toolchain.passes.equalise import LEAST_RANGE

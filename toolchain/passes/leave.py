@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import (
     FLOAT_NAME,
@@ -21,6 +20,7 @@ from toolchain.graph.integers.calls import (
 from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
 from toolchain.graph.intervals import limits_of
 from toolchain.graph.quantisation.scales import tensors_of
+from toolchain.graph.quantisation.table import Table
 from toolchain.graph.rewrite import clip, is_operator, single_use, substitute
 from toolchain.graph.work import node_macs
 from toolchain.operations.library import Kinds

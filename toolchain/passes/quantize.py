@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.output_ranges import Reader, judge_scales
-from toolchain.graph.calibration.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
-from toolchain.graph.calibration.table import Means, Table
 from toolchain.graph.integers.calls import Reasons
 from toolchain.graph.integers.functions import FUSED, kind_of
+from toolchain.graph.quantisation.output_ranges import Reader, judge_scales
+from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
+from toolchain.graph.quantisation.table import Means, Table
 from toolchain.graph.rewrite import drop_unused_constants
 from toolchain.operations.ending import of_call
 from toolchain.passes.align_joins import align_joins, with_aligned_joins

@@ -14,15 +14,15 @@ from itertools import takewhile
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import rounded
-from toolchain.graph.calibration.statistics import Drift, drift_of, joined, moments_of, tap_means
-from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Samples
 from toolchain.graph.equivalence import same_operator
 from toolchain.graph.integers.calls import SCALE, ZERO, Call, read_call, zero_of
 from toolchain.graph.integers.functions import is_integer
 from toolchain.graph.quantisation.least_squares import SWEEPS, Gram, round_channels, round_rows
+from toolchain.graph.quantisation.ranges import rounded
 from toolchain.graph.quantisation.requantisation import Stored, TooFineError, channel_steps, stored_product, within_span
+from toolchain.graph.quantisation.statistics import Drift, drift_of, joined, moments_of, tap_means
+from toolchain.graph.quantisation.stepping import Stepper
+from toolchain.graph.quantisation.table import Samples
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.operations.library import Kinds
 from toolchain.spec.arrays import Array, Reals

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import Spread
-from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
 from toolchain.graph.intervals import ANY, Interval, interval_of, limits_of, stored_interval
+from toolchain.graph.quantisation.ranges import Spread
+from toolchain.graph.quantisation.table import Seen, Table
 from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, single_use, substitute
 from toolchain.passes.context import Context, Pass
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.table import Table
 from toolchain.graph.equivalence import find_mismatch, same_but_ones, same_operator
 from toolchain.graph.importing.foreign_operators import WRITTEN
+from toolchain.graph.quantisation.table import Table
 from toolchain.graph.rewrite import constant, is_float, is_operator, known_shape
 from toolchain.graph.session import ONCE, THREADS, Session, open_session, run_session
 from toolchain.graph.store import Store, open_model

@@ -8,11 +8,11 @@ from typing import cast
 
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.runtime.bundle import bundle_machine, read_bundle
+from toolchain.runtime.bundle_checks import trusted_keys
 from toolchain.runtime.contents import Bundle, Manifest, Target, description_name
-from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import modelled
 from toolchain.schedule.form.files import read_schedule, read_schedules
-from toolchain.schedule.form.schedule import Group, Schedule, ScheduledOperation
+from toolchain.schedule.form.plan import Group, Schedule, ScheduledOperation
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine

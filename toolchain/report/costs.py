@@ -21,7 +21,7 @@ from toolchain.schedule.region_price import FLOAT_BYTES
 from toolchain.spec.model import Host, Machine
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import texts_of
-from toolchain.timing.host import work_ms
+from toolchain.timing.cost import work_ms
 
 
 @dataclass(frozen=True)

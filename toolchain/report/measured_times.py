@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.program import Ints
-from toolchain.report.bundle_programs import ModelledRegion
+from toolchain.report.bundles import ModelledRegion
 from toolchain.report.device_profile import Event, Profile
 from toolchain.report.tables import counted, table_text
 from toolchain.report.timeline_data import Overlay

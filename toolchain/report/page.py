@@ -8,7 +8,7 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from toolchain.accuracy.closeness import LEAST, Inference
-from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
+from toolchain.graph.quantisation.ranges import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
 from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary

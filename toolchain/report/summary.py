@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import calibration_kind
+from toolchain.graph.quantisation.ranges import calibration_kind
 from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.work import RECURRENT
 from toolchain.passes.templates import templates_for

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
+from toolchain.graph.quantisation.ranges import MADE_UP, calibration_text
 from toolchain.report.explain_text import ms_text, placed_text
 from toolchain.report.region_use import RegionUse
 from toolchain.report.summary import MachineShare, StateTraffic, Summary

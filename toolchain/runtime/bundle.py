@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolchain.isa.check_machine import check_machine, load_checked_machine
+from toolchain.runtime.bundle_checks import check_signature, plan_faults, trusted_keys
 from toolchain.runtime.contents import Bundle, Manifest, Target, description_name
-from toolchain.runtime.plan_faults import plan_faults
-from toolchain.runtime.signature import check_signature, trusted_keys
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import replacing
 from toolchain.spec.fingerprint import fingerprint, section_hashes

@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 
-from toolchain.graph.calibration.table import sample_at, sample_count
+from toolchain.graph.quantisation.table import sample_at, sample_count
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.runtime.bundle import Given, bundle_machines, read_bundle, target_of
+from toolchain.runtime.bundle_checks import trusted_keys
 from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram, step_names, step_of
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
-from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.arrays import Array

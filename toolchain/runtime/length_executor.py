@@ -10,15 +10,15 @@ from time import perf_counter
 
 import numpy as np
 
-from toolchain.graph.lengths import LengthAxis, sized, text_of
+from toolchain.graph.preparation import LengthAxis, sized, text_of
 from toolchain.graph.session import Session, run_session
 from toolchain.runtime.bundle import Given, bundle_machines
+from toolchain.runtime.bundle_checks import trusted_keys
 from toolchain.runtime.contents import Interface, Manifest
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, Outcome, join_samples, open_bundle, open_segment, split_samples
 from toolchain.runtime.lengths import Bucket, LengthBundle, Lengths, read_any
-from toolchain.runtime.signature import trusted_keys
 from toolchain.runtime.timing import Shares
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from toolchain.graph.files import INLINE_BYTES
-from toolchain.graph.lengths import LengthAxis, text_of
+from toolchain.graph.preparation import LengthAxis, text_of
 from toolchain.runtime.bundle import (
     MANIFEST,
     SEVERAL,
@@ -26,8 +26,8 @@ from toolchain.runtime.bundle import (
     read_archive,
     write_archive,
 )
+from toolchain.runtime.bundle_checks import plan_faults
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, RegionProgram
-from toolchain.runtime.plan_faults import plan_faults
 from toolchain.spec.errors import fail
 from toolchain.spec.typed_json import MistypedError, from_json, to_json
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.codegen.vendor_tool import tool_path
+from toolchain.codegen.graphs import tool_path
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.isa.decode import decode
 from toolchain.isa.program_file import read_container

@@ -7,7 +7,7 @@ from toolchain.abi.dram_map import Buffer
 from toolchain.runtime.contents import HostSegment, Manifest, Port, RegionProgram
 from toolchain.runtime.transfers import StatePlace, handed_over, is_entering, is_leaving, ports_of, state_places
 from toolchain.spec.model import Host, Machine
-from toolchain.timing.host import copy_ms, work_ms
+from toolchain.timing.cost import copy_ms, work_ms
 
 
 @dataclass(frozen=True)

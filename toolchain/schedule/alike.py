@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.compile_region import compile_schedule, search_schedule
-from toolchain.schedule.form.schedule import ChipBuffer, Schedule, ScheduledOperation
+from toolchain.schedule.form.plan import ChipBuffer, Schedule, ScheduledOperation
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Options
-from toolchain.schedule.regions.fetches import Fetch, with_fetches
+from toolchain.schedule.placement.shared_memory import Fetch, with_fetches
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.spec.errors import UserError

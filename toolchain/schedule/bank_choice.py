@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins
+from toolchain.isa.program import NONE, Origins
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.kernels.kernel import working_units
 from toolchain.schedule.kernels.pools import Pool, Slot

@@ -11,7 +11,7 @@ from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.kernel_selection import REFUSED, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
-from toolchain.schedule.regions.fetches import is_fetch
+from toolchain.schedule.placement.shared_memory import is_fetch
 from toolchain.schedule.regions.region import Bound, Region, part_of_region, stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine

@@ -7,13 +7,12 @@ from itertools import islice
 
 import numpy as np
 
-from toolchain.abi.origins import Origins
 from toolchain.abi.packing import PAGE, Packing
 from toolchain.analysis.checks import Checked, prepare_program
 from toolchain.analysis.in_place import repeats
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.footprint.loop_nest import pipelined_steps
-from toolchain.isa.program import Program
+from toolchain.isa.program import Origins, Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants
 from toolchain.schedule.fusion.tile_group import Pass

@@ -4,21 +4,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from toolchain.analysis.checks import check_program, prepare_program
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.dealing import Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
 from toolchain.schedule.fetching import WORTH, cheapest_fetches, possible_fetches
-from toolchain.schedule.form.plan import Plan, make_schedule
+from toolchain.schedule.form.plan import Plan, Schedule, make_schedule
 from toolchain.schedule.form.realise import realise, scheduled_region
-from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.form.shares import can_multicast, teams
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.placement.shared_memory import Fetch, fetches_of, with_fetches
 from toolchain.schedule.planner import Planner
-from toolchain.schedule.program import dealt_steps, ordered_steps, turned, write_program
-from toolchain.schedule.regions.fetches import Fetch, fetches_of, with_fetches
+from toolchain.schedule.program import CompiledRegion, dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region, stacked
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.contest import hold

@@ -6,8 +6,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
+from toolchain.schedule.program import CompiledRegion
 from toolchain.timing.timeline import Times
 
 Counts = tuple[int, ...]

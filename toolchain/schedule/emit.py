@@ -6,12 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins, Run, join_origins
 from toolchain.analysis.state import State
 from toolchain.isa.assembly import build_from_tables, misplaced_ends, write_line
 from toolchain.isa.assembly_line import forms
 from toolchain.isa.checks import Violation, join_programs, violations
-from toolchain.isa.program import Program
+from toolchain.isa.program import NONE, Origins, Program, Run, join_origins
 from toolchain.schedule.kernels.constants import Residency, constant_bytes, plan_residency
 from toolchain.schedule.kernels.instructions import Place, once, told
 from toolchain.schedule.kernels.kernel import Kernel

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import state_problem
-from toolchain.schedule.regions.fetches import COPY, Fetch, fetchable, fetched_name, fetches_of, with_fetches
+from toolchain.schedule.placement.shared_memory import COPY, Fetch, fetchable, fetched_name, fetches_of, with_fetches
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine

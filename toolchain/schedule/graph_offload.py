@@ -21,7 +21,7 @@ from toolchain.spec.expr import Expr
 from toolchain.spec.model import Constraint, Host, Machine
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
-from toolchain.timing.host import work_ms
+from toolchain.timing.cost import work_ms
 
 FLOAT_BYTES = 4
 UNHELD = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS, ir.AttributeType.TENSOR

@@ -18,7 +18,7 @@ from toolchain.spec.evaluate import constant
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why, refuse
-from toolchain.timing.host import copy_ms
+from toolchain.timing.cost import copy_ms
 
 CONTEXTS = 2
 """Slots of each place, at least, in the tiles that kernels are compared by."""

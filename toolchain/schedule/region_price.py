@@ -16,7 +16,7 @@ from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.model import Host, Machine
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why
-from toolchain.timing.host import operators_ms, work_ms
+from toolchain.timing.cost import operators_ms, work_ms
 
 FLOAT_BYTES = 4
 PICTURE = {"n", "h", "w", "c"}

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from toolchain.abi.origins import NONE, Origins
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
+from toolchain.isa.program import NONE, Origins
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.tiles import Tiling

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.abi.origins import Origins, Run, StepName, origins_of
 from toolchain.isa.assembly import read_lines
 from toolchain.isa.columns import Value
+from toolchain.isa.program import Origins, Run, StepName, origins_of
 from toolchain.isa.semantics.ir import Latch
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.schedule.kernels.constants import Fetch

@@ -74,7 +74,7 @@ def infer_answer(job: Job) -> str:
     """Accuracy three ways, the cost of quantisation, and cycles."""
     from toolchain.accuracy.closeness import read_inference
     from toolchain.accuracy.measure import GOOD
-    from toolchain.graph.calibration.ranges import MADE_UP, calibration_text
+    from toolchain.graph.quantisation.ranges import MADE_UP, calibration_text
     from toolchain.tasks.actions.paths import read_result
 
     found = read_result(infer_file(job), read_inference)

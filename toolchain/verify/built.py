@@ -10,22 +10,21 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import DramMap
-from toolchain.abi.origins import NONE, Origins
 from toolchain.analysis.state import State
 from toolchain.codegen.binary import read_origins
 from toolchain.graph.integers.functions import integer_domain
 from toolchain.graph.store import read_stage
-from toolchain.isa.program import Ints, Program
+from toolchain.isa.program import NONE, Ints, Origins, Program
 from toolchain.passes.join_recurrent import join_as
 from toolchain.passes.truth import Given, open_given
 from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.open_region import region_image
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.compiled_region import CompiledRegion, serial_order
 from toolchain.schedule.form.files import read_schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.form.realise import ordered_region, scheduled_region
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.program import CompiledRegion, serial_order
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.subgraphs import divided, load_parts

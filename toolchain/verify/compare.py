@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from toolchain.graph.calibration.table import sample_at
 from toolchain.graph.integers.calls import check_oracle, integer_tensors
+from toolchain.graph.quantisation.table import sample_at
 from toolchain.graph.session import run_session
 from toolchain.graph.states import Sequences, Tensors, each_step
 from toolchain.graph.store import open_model

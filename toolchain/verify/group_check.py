@@ -21,10 +21,8 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.plan import Plan, make_schedule, tile_cuts
+from toolchain.schedule.form.plan import Plan, Schedule, make_schedule, tile_cuts
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.fusion.tile_search import GroupTiles, Tiled, find_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
@@ -34,6 +32,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import Prices

@@ -16,8 +16,8 @@ from toolchain.abi.dram_map import DramMap, get_tensor, put_tensor
 from toolchain.accuracy.closeness import closeness_of
 from toolchain.accuracy.errors import measure_errors
 from toolchain.codegen.c99 import c99_code
-from toolchain.graph.calibration.table import Table, joined, sample_at, sample_count
 from toolchain.graph.integers.calls import integer_tensors
+from toolchain.graph.quantisation.table import Table, joined, sample_at, sample_count
 from toolchain.graph.regions import GraphRegion, onnx_of, region_calls, region_function
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.graph.states import Sequences
@@ -38,7 +38,7 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
-from toolchain.spec.memo import Memo, array_parts, digest_of_parts
+from toolchain.spec.fingerprint import Memo, array_parts, digest_of_parts
 from toolchain.spec.model import Machine, Tolerance
 from toolchain.verify.built import Built, ProgramUnderTest, bundled_program, bundled_schedule, integer_files, stored_ranges
 from toolchain.verify.compare import (

@@ -15,15 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from toolchain.abi.dram_map import DramMap, host_axes, packing_of, stacked_place
-from toolchain.abi.origins import Origins
 from toolchain.analysis.state import Element, State
 from toolchain.emulator.engines import engine_named
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.isa.assembly import disassemble
 from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
-from toolchain.isa.program import Ints, Program
-from toolchain.schedule.compiled_region import CompiledRegion
+from toolchain.isa.program import Ints, Origins, Program
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.writer import repeatable
 from toolchain.spec.arrays import Array

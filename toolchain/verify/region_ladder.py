@@ -14,15 +14,15 @@ from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
 from toolchain.emulator.engines import engine_named
-from toolchain.graph.calibration.table import sample_at, sample_count
 from toolchain.graph.integers.calls import BOUNDARY, run_call
 from toolchain.graph.integers.functions import is_integer, kind_of
+from toolchain.graph.quantisation.table import sample_at, sample_count
 from toolchain.graph.rewrite import constant
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import to_picture
-from toolchain.schedule.regions.fetches import copied_values
+from toolchain.schedule.placement.shared_memory import copied_values
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError

@@ -12,10 +12,10 @@ import pytest
 from tests.graph.imported import imported, normal
 from tests.graph.onnx_builder import n
 from tests.reasons import because
-from toolchain.graph.calibration.table import calibrate
 from toolchain.graph.integers import calls
 from toolchain.graph.integers.calls import integer_tensors, is_candidate, note_reasons, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.quantisation.table import calibrate
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.pipeline import run_passes

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.calibration.ranges import Spread, position
-from toolchain.graph.calibration.table import Seen, Table
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.endings import average_fraction
+from toolchain.graph.quantisation.ranges import Spread, position
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
+from toolchain.graph.quantisation.table import Seen, Table
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
 from toolchain.operations.numbers import complete
 from toolchain.operations.whole import constants_of, unmet

@@ -19,7 +19,7 @@ from toolchain.report.studio.regions import (
     slots_text,
     tile_text,
 )
-from toolchain.schedule.form.schedule import Cut, Group, ScheduledOperation, Share
+from toolchain.schedule.form.plan import Cut, Group, ScheduledOperation, Share
 from toolchain.spec.errors import Source, UserError
 from toolchain.timing.trace import Lives, lives_of
 

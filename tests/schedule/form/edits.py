@@ -8,12 +8,12 @@ from tests.operations import made
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, two_convolutions
 from tests.yaml_text import dumped, loaded
 from toolchain.schedule.compile_region import compile_region, find_schedule
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule, write_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import Source
 

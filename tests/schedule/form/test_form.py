@@ -15,9 +15,8 @@ from toolchain.abi.dram_map import Shape
 from toolchain.schedule.form.buffers import entry_of, read_buffers
 from toolchain.schedule.form.files import check_regions, read_schedule_file, read_schedules, schedule_files, write_schedule
 from toolchain.schedule.form.groups import read_groups, read_loads
-from toolchain.schedule.form.plan import Plan, make_schedule
+from toolchain.schedule.form.plan import ChipBuffer, Group, Plan, Schedule, ScheduledOperation, make_schedule
 from toolchain.schedule.form.realise import check_head, ordered_region, realise
-from toolchain.schedule.form.schedule import ChipBuffer, Group, Schedule, ScheduledOperation
 from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels

@@ -11,8 +11,8 @@ from tests.schedule.fusion.fused_chains import CHAINS, scheduled
 from tests.schedule.test_compile_region import KERNELS, MACHINES, proven
 from tests.yaml_text import loaded
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
+from toolchain.schedule.program import CompiledRegion
 from toolchain.spec.errors import UserError
 
 REGION = CHAINS["conv -> add, x passed"]

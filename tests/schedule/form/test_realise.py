@@ -11,9 +11,9 @@ from tests.schedule.form.edits import compiled, edited, operation, read, text_of
 from tests.schedule.test_compile_region import KERNELS, MACHINES, block, proven, random_region, two_convolutions
 from tests.schedule.test_side_by_side import large
 from toolchain.schedule.compile_region import compile_region, find_schedule
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
 

@@ -8,7 +8,7 @@ from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import find_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import members

@@ -15,12 +15,12 @@ from tests.schedule.made_regions import Builder
 from tests.schedule.test_compile_region import proven
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_group
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region, Slice
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

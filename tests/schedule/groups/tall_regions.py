@@ -10,7 +10,7 @@ from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import find_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.groups import rings, search
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels

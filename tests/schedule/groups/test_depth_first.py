@@ -11,11 +11,11 @@ from tests.schedule.test_compile_region import proven
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule import planner as compiling
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.groups.depth_first import late_work
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 
 MACHINE = made.load_machine("dpuv3")

@@ -20,13 +20,13 @@ from tests.yaml_text import dumped, loaded
 from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region, find_groups, find_schedule
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.form.files import read_schedule, write_schedule
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.groups import search
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.spec.errors import Source, UserError

@@ -11,10 +11,8 @@ from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_re
 from tests.schedule.groups.test_search import CHAINS
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import compile_region, plan_region
-from toolchain.schedule.compiled_region import CompiledRegion
-from toolchain.schedule.form.plan import Plan
+from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import members, timed
@@ -22,7 +20,7 @@ from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
-from toolchain.schedule.program import turned
+from toolchain.schedule.program import CompiledRegion, turned
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine

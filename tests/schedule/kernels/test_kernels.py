@@ -13,13 +13,13 @@ from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from toolchain.operations.library import builtin_kinds
-from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.kernel import Formula, Issue, Item, KernelKey, Require, formulas, issues, numbers_of
 from toolchain.schedule.kernels.kernel_file import kernel_source, load_kernels, parse_kernels, required_path, with_parts
 from toolchain.schedule.kernels.kernel_names import Seen
 from toolchain.schedule.kernels.kernel_parts import read_shared, step_of_shape, with_words
 from toolchain.schedule.kernels.kernel_reader import KernelReader
+from toolchain.schedule.kernels.limits import Known, faults
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Kept, Problem, keep_on_chip, state_problem
 from toolchain.spec.errors import Source, Span, UserError

@@ -19,9 +19,9 @@ from toolchain.emulator import reference
 from toolchain.isa.assembly import assemble
 from toolchain.isa.program import Program
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.compiled_region import CompiledRegion
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.synchronisation.across import stopping_events, synchronise_streams
 from toolchain.schedule.synchronisation.synchronise import Synchronised
 from toolchain.spec.errors import Source, UserError

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from tests.operations import made
 from tests.operations.made import load_machine
 from tests.slower import slower
-from toolchain.abi.origins import NONE
 from toolchain.analysis.checks import prepare_program
+from toolchain.isa.program import NONE
 from toolchain.operations.library import kinds_of
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_operation import CompiledOperation, emit_alone, pack_tensors
 from toolchain.schedule.kernel_selection import choose_kernel
-from toolchain.schedule.kernels.field_limits import faults
 from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.limits import faults
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling import step_cost
 from toolchain.schedule.tiling.order import order_steps

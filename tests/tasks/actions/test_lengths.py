@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.lengths_network import WIDTH, built, encoder, rows, samples, total
-from toolchain.graph.lengths import LengthAxis
+from toolchain.graph.preparation import LengthAxis
 from toolchain.runtime.lengths import read_lengths
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.steps_network import built
-from toolchain.graph.calibration.table import read_table
+from toolchain.graph.quantisation.table import read_table
 from toolchain.graph.session import open_session, run_session
 from toolchain.models.load import load_model
 from toolchain.models.samples import calibration_samples

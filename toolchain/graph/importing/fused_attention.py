@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 from onnx import TensorProto, helper
 
-from toolchain.graph.importing.layer import Layer
+from toolchain.graph.importing.foreign_operators import Layer
 from toolchain.graph.rewrite import BY_HEADS, KEYS_LAST
 
 SEQUENCE, OF_HEADS = 3, 4

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Key
+from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Facts, Key, Known, Layer, LayerRule
 from toolchain.graph.importing.fused_attention import (
     grouped_attention,
     packed_attention,
@@ -22,7 +22,6 @@ from toolchain.graph.importing.fused_attention import (
     standard_rotary,
     vendor_rotary,
 )
-from toolchain.graph.importing.layer import Facts, Known, Layer, Rule
 from toolchain.graph.importing.resolve import infer_partly
 from toolchain.graph.nodes import replace_nodes
 from toolchain.graph.rewrite import ONNX_DOMAINS
@@ -53,7 +52,7 @@ def write_layers(proto: onnx.ModelProto) -> None:
             node.ClearField("domain")  # as ONNX Runtime knows it
 
 
-def _rule(node: onnx.NodeProto) -> Rule | None:
+def _rule(node: onnx.NodeProto) -> LayerRule | None:
     return _RULES.get(("" if node.domain in ONNX_DOMAINS else node.domain, node.op_type))
 
 
@@ -201,7 +200,7 @@ def _convolution(layer: Layer) -> bool:
     return True
 
 
-_RULES: Mapping[Key, Rule] = MappingProxyType(
+_RULES: Mapping[Key, LayerRule] = MappingProxyType(
     {
         ("", "Attention"): standard_attention,
         ("", "RotaryEmbedding"): standard_rotary,

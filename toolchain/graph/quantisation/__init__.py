@@ -1,1 +1,1 @@
-"""Scales of tensors and the integers of operations that follow from them."""
+"""Ranges of tensors, from samples; their scales; and the integers of operations that follow from them."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.graph.calibration.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.integers.calls import Call, window_of
 from toolchain.graph.integers.endings import average_fraction
+from toolchain.graph.quantisation.ranges import fitting_positions, fitting_scale, position, positions
 from toolchain.graph.quantisation.scales import product_position
 from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize

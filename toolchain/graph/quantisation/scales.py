@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.output_ranges import Choice
-from toolchain.graph.calibration.ranges import Method, choose_scale, choose_step, choose_zero, position
-from toolchain.graph.calibration.table import Table
 from toolchain.graph.integers.calls import Call, is_candidate, read_call, window_of
 from toolchain.graph.integers.endings import average_fraction
+from toolchain.graph.quantisation.output_ranges import Choice
+from toolchain.graph.quantisation.ranges import Method, choose_scale, choose_step, choose_zero, position
+from toolchain.graph.quantisation.table import Table
 from toolchain.graph.states import NONE
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete

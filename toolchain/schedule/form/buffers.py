@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from toolchain.schedule.form.schedule import ChipBuffer, Schedule
+from toolchain.schedule.form.plan import ChipBuffer, Schedule
 from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.placement.dram_buffers import Need, Storage, lasting
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing

@@ -5,8 +5,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from toolchain.schedule.form.buffers import entry_of
-from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule
+from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage

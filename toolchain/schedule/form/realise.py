@@ -6,8 +6,7 @@ from math import prod
 
 from toolchain.schedule.form.buffers import instances, read_buffers, read_shared
 from toolchain.schedule.form.groups import read_groups, read_loads, share_tiles
-from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule, ScheduledOperation, Share
+from toolchain.schedule.form.plan import Plan, Schedule, ScheduledOperation, Share
 from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
 from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
 from toolchain.schedule.kernel_selection import choose_kernel
@@ -15,8 +14,17 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, keep_on_chip
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, find_candidates, grouped, in_dram
-from toolchain.schedule.placement.shared_memory import instances_of, moved, shareable, sharing, users
-from toolchain.schedule.regions.fetches import fetchable, is_fetch, with_fetches, without_fetches
+from toolchain.schedule.placement.shared_memory import (
+    fetchable,
+    instances_of,
+    is_fetch,
+    moved,
+    shareable,
+    sharing,
+    users,
+    with_fetches,
+    without_fetches,
+)
 from toolchain.schedule.regions.region import Region, stacked
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
 from toolchain.schedule.tiling.tiles import Tiling

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
-from toolchain.abi.origins import Origins
-from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.form.schedule import Schedule, Share
+from toolchain.isa.program import Origins
+from toolchain.schedule.form.plan import Plan, Schedule, Share
 from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem

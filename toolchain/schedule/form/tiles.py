@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from toolchain.schedule.form.schedule import Schedule, ScheduledOperation
+from toolchain.schedule.form.plan import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, beside, slots_of
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_table import TileSize, size_limits

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from toolchain.abi.origins import Origins
+from toolchain.isa.program import Origins
 from toolchain.schedule.groups.search import Grouping, Proposal
 from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.placement.on_chip_allocation import Residents, group_numbers, grouped

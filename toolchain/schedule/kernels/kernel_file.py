@@ -13,7 +13,7 @@ from toolchain.schedule.kernels.defaults import default_tensors
 from toolchain.schedule.kernels.kernel import Call, Kernel, Library, Tensor
 from toolchain.schedule.kernels.kernel_parts import naming, read_shared, with_common
 from toolchain.schedule.kernels.kernel_reader import KernelReader
-from toolchain.schedule.kernels.numerics import check_numerics
+from toolchain.schedule.kernels.limits import check_numerics
 from toolchain.spec.context import Context
 from toolchain.spec.errors import Source, fail, nearest
 from toolchain.spec.expr import Expr

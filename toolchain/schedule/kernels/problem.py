@@ -8,10 +8,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from toolchain.operations.operation import Operation
-from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
-from toolchain.schedule.kernels.numerics import check_numbers
+from toolchain.schedule.kernels.limits import Known, check_numbers, faults
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail

@@ -9,10 +9,10 @@ import numpy as np
 
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.operations.reads import needed
-from toolchain.schedule.kernels.field_limits import Known, faults
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Place, Step, Window, formulas
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW
+from toolchain.schedule.kernels.limits import Known, faults
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Kept, Problem, loaded_names
 from toolchain.schedule.kernels.sequence_file import formula_of

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.constants import constant_length
-from toolchain.schedule.kernels.field_limits import Fault, Known, faults
 from toolchain.schedule.kernels.frame import Frame, enter
 from toolchain.schedule.kernels.kernel import Issue, Items, Loading, Step, Window
+from toolchain.schedule.kernels.limits import Fault, Known, faults
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
 from toolchain.spec.arrays import Ints, Reals, evaluate_arrays

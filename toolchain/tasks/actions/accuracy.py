@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from toolchain.accuracy.closeness import SATURATED, Stated, closeness_of, stated_text
 from toolchain.accuracy.errors import Errors, measure_errors
 from toolchain.accuracy.measure import check_task, measure_task, right_share
-from toolchain.graph.calibration.table import Samples, sample_at, sample_count
+from toolchain.graph.quantisation.table import Samples, sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import read_stage
 from toolchain.graph.work import node_macs

@@ -9,9 +9,9 @@ import numpy as np
 from toolchain.accuracy.closeness import Closeness, Inference, closeness_of, inference_text
 from toolchain.accuracy.errors import measure_errors
 from toolchain.accuracy.measure import check_task, measure_task, right_share
-from toolchain.codegen.vendor_tool import tool_path
-from toolchain.graph.calibration.ranges import MADE_UP, calibration_kind, calibration_text
-from toolchain.graph.calibration.table import sample_at, sample_count
+from toolchain.codegen.graphs import tool_path
+from toolchain.graph.quantisation.ranges import MADE_UP, calibration_kind, calibration_text
+from toolchain.graph.quantisation.table import sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.states import each_step
 from toolchain.graph.store import read_stage

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from toolchain.accuracy.closeness import output_noise, task_loss
-from toolchain.graph.calibration.table import Table, read_table, write_table
+from toolchain.graph.quantisation.table import Table, read_table, write_table
 from toolchain.graph.store import Store
 from toolchain.models.build import build_model
 from toolchain.models.load import load_model

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from toolchain.graph.calibration.table import Samples, sample_at, sample_count
-from toolchain.graph.lengths import LengthAxis, sized, text_of
+from toolchain.graph.preparation import LengthAxis, sized, text_of
+from toolchain.graph.quantisation.table import Samples, sample_at, sample_count
 from toolchain.graph.session import open_session, run_session
 from toolchain.models.samples import calibration_samples, sample_files
 from toolchain.models.states import length_axes

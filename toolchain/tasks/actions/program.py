@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from toolchain.codegen.generator import RegionCode
 from toolchain.codegen.generators import GENERATORS
-from toolchain.codegen.vendor_tool import tool_path
+from toolchain.codegen.graphs import tool_path
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.store import read_stage
@@ -20,9 +20,8 @@ from toolchain.runtime.contents import StartedState
 from toolchain.schedule.alike import Searches
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
-from toolchain.schedule.form.plan import make_schedule
+from toolchain.schedule.form.plan import Schedule, make_schedule
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.form.schedule import Schedule
 from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial, write_record

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolchain.accuracy.closeness import read_inference, read_stated
-from toolchain.graph.calibration.ranges import calibration_kind, calibration_text
+from toolchain.graph.quantisation.ranges import calibration_kind, calibration_text
 from toolchain.graph.regions import region_calls
 from toolchain.graph.store import read_stage
 from toolchain.models.load import load_model

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from toolchain.graph.calibration.table import sample_count
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.quantisation.table import sample_count
 from toolchain.graph.session import ONCE, open_session, run_session
 from toolchain.graph.states import Sequences, Step, Tensors, unrolled
 from toolchain.models.model import Model

@@ -14,10 +14,10 @@ from onnx import helper
 
 from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model, n
-from toolchain.graph.calibration import statistics
-from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, JOINED_BYTES, WEIGHT_PARTS, columns_of, drift_of, joined, moments_of
 from toolchain.graph.integers.calls import Call
+from toolchain.graph.quantisation import statistics
 from toolchain.graph.quantisation.least_squares import Gram, output_errors, products_of, round_rows
+from toolchain.graph.quantisation.statistics import DROPPED, INPUT_PARTS, JOINED_BYTES, WEIGHT_PARTS, columns_of, drift_of, joined, moments_of
 from toolchain.operations.library import builtin_kinds
 
 Array = np.ndarray

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import rounded
-from toolchain.graph.calibration.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
-from toolchain.graph.calibration.stepping import Stepper
-from toolchain.graph.calibration.table import Samples, ranging
 from toolchain.graph.integers.calls import Call
+from toolchain.graph.quantisation.ranges import rounded
+from toolchain.graph.quantisation.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
+from toolchain.graph.quantisation.stepping import Stepper
+from toolchain.graph.quantisation.table import Samples, ranging
 from toolchain.spec.arrays import Array
 from toolchain.spec.model.quantisation import Numerics
 

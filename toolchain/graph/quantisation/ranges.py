@@ -1,8 +1,7 @@
 """Chooses the value of one stored step from a histogram of a tensor's values.
 
 Histograms count over octaves, four steps each, so that no range has to be known beforehand. The origin of a network's ranges is stored in the integer
-network's file, and printed beside every figure of accuracy.
-"""
+network's file, and printed beside every figure of accuracy."""
 
 import ctypes
 import math

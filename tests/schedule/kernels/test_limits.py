@@ -12,7 +12,7 @@ from tests.ratio_machines import RATIO, Change, changed, factor
 from tests.schedule.convolutions import convolution
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.kernels.numerics import check_numbers
+from toolchain.schedule.kernels.limits import check_numbers
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import AverageRule, Numerics, Range

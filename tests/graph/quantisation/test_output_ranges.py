@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.graph.imported import F, imported
 from tests.graph.onnx_builder import n
-from toolchain.graph.calibration.output_ranges import Choice, Reader, judge_scales
 from toolchain.graph.integers.calls import read_call
 from toolchain.graph.integers.functions import FUSED
+from toolchain.graph.quantisation.output_ranges import Choice, Reader, judge_scales
 from toolchain.graph.rewrite import constant
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context

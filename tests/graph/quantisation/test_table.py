@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import model, n, save
-from toolchain.graph.calibration import table
-from toolchain.graph.calibration.table import calibrate, sample_at, sample_count, seen_of
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.quantisation import table
+from toolchain.graph.quantisation.table import calibrate, sample_at, sample_count, seen_of
 
 POOL = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
 

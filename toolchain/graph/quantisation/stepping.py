@@ -2,8 +2,7 @@
 more than the operators behind them.
 
 Operators wait until a tensor is asked for: those between two stops are one model for ONNX Runtime, since opening a session for each of them takes
-most of the time of a network of small operators.
-"""
+most of the time of a network of small operators."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

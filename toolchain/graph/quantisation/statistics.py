@@ -3,8 +3,7 @@
 The drift of a layer is the error of its outputs that comes from the integers of the layers before it, through its own weights. Rounding a layer's
 weights such that they take a part of it back follows Frantar and Alistarh, who go weight by weight ("Optimal Brain Compression", 2022); here it is
 the slope that the descent begins with (see quantisation.least_squares). Sums are whole numbers below 2**53, so that they do not depend on a
-processor's order of adding up.
-"""
+processor's order of adding up."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -11,9 +11,9 @@ from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal, run
 from tests.graph.onnx_builder import model, n, save
-from toolchain.graph.calibration import stepping
-from toolchain.graph.calibration.stepping import Stepper, open_relay
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.quantisation import stepping
+from toolchain.graph.quantisation.stepping import Stepper, open_relay
 from toolchain.graph.session import run_session
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse

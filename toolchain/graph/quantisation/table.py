@@ -1,7 +1,6 @@
 """The calibration table: statistics of every tensor of the float network on samples, rounded, as a file that is shipped with a model.
 
-Padding that only a maximum reads, and therefore drops, counts for nothing: no scale has to hold it, and the integers may cut it off.
-"""
+Padding that only a maximum reads, and therefore drops, counts for nothing: no scale has to hold it, and the integers may cut it off."""
 
 import json
 import math
@@ -13,10 +12,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.calibration.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
+from toolchain.graph.quantisation.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import Session, run_session
 from toolchain.graph.store import open_model

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.calibration.ranges import (
+from toolchain.graph.quantisation.ranges import (
     BINS,
     FINER,
     FRACTIONS,

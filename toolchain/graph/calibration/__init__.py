@@ -1,1 +1,0 @@
-"""Ranges of tensors, from samples."""
