@@ -1,1 +1,1 @@
-"""The interface between compiler and runtime: where tensors stand in DRAM, how layouts store them, and which step an instruction belongs to."""
+"""The interface between compiler and runtime: where tensors stand in DRAM, and how layouts store them."""

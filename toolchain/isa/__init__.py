@@ -1,1 +1,1 @@
-"""Encoding, assembler, disassembler, the semantics language and footprints."""
+"""Programs with the origins of their instructions, encoding, assembler, disassembler, the semantics language and footprints."""
