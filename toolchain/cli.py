@@ -114,19 +114,8 @@ def parser() -> argparse.ArgumentParser:
     _bundle(commands.add_parser("bundle", help="show, run or disassemble a bundle from anywhere"))
     _profile(commands.add_parser("profile", help="times that a device measured, beside those of the cycle model"))
     _mcp(commands.add_parser("mcp", help="serve commands as tools to a client of the Model Context Protocol, on standard input and output"))
-    schema = commands.add_parser("schema", help="print the path of a YAML file's schema, or the settings with which an editor knows all of them")
-    schema.add_argument("kind", metavar="KIND", nargs="?", help="target, kernels, model, ...; left out: a line for each")
-    schema.add_argument("--settings", action="store_true", help="the key yaml.schemas of an editor's settings, as JSON")
-    with_parameters = "the schema itself, for files of the kind explore or target, with the parameters of this machine"
-    with_machine: Any = schema.add_argument("--machine", metavar="MACHINE", help=with_parameters)
-    with_machine.completer = complete_machine
-    schema.set_defaults(run="help:print_schema")
-    completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
-    completion.add_argument("shell", choices=SHELLS)
-    completion.set_defaults(run="help:print_script")
-    helping = commands.add_parser("help", help="say what a command does and takes, or explain the code of an error")
-    helping.add_argument("topic", metavar="COMMAND|CODE", nargs="*")
-    helping.set_defaults(run="help:print_help", parser=top)
+    _schema(commands)
+    _help(commands, top)
     return top
 
 
@@ -386,6 +375,25 @@ def _mcp(mcp: argparse.ArgumentParser) -> None:
     mcp.add_argument("--allow-build", action="store_true", help="let clients build, into build/ of that folder; without it nothing there is written")
     mcp.add_argument("--deadline", metavar="SECONDS", type=int, default=600, help="of each command (600)")
     mcp.set_defaults(run="mcp:serve")
+
+
+def _schema(commands: Any) -> None:
+    schema = commands.add_parser("schema", help="print the path of a YAML file's schema, or the settings with which an editor knows all of them")
+    schema.add_argument("kind", metavar="KIND", nargs="?", help="target, kernels, model, ...; left out: a line for each")
+    schema.add_argument("--settings", action="store_true", help="the key yaml.schemas of an editor's settings, as JSON")
+    with_parameters = "the schema itself, for files of the kind explore or target, with the parameters of this machine"
+    with_machine: Any = schema.add_argument("--machine", metavar="MACHINE", help=with_parameters)
+    with_machine.completer = complete_machine
+    schema.set_defaults(run="help:print_schema")
+
+
+def _help(commands: Any, top: argparse.ArgumentParser) -> None:
+    completion = commands.add_parser("completion", help="print what a shell needs to complete commands and names")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(run="help:print_script")
+    helping = commands.add_parser("help", help="say what a command does and takes, or explain the code of an error")
+    helping.add_argument("topic", metavar="COMMAND|CODE", nargs="*")
+    helping.set_defaults(run="help:print_help", parser=top)
 
 
 def _machine(command: argparse.ArgumentParser) -> argparse.ArgumentParser:

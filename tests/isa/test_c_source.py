@@ -69,7 +69,7 @@ def compiled(expressions: list[tuple[Expr, bool]]) -> list[ctypes.c_int64]:
 def exact(e: Expr, names: dict[str, int]) -> int:
     """The meaning, on Python integers."""
     from toolchain.analysis.state import wrap
-    from toolchain.emulator.reference.scalar import round_shift
+    from toolchain.emulator.reference.frame import round_shift
 
     def at(inner: Expr) -> int:
         match inner:

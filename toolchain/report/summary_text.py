@@ -32,12 +32,7 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         "on the machines" if len(s.shares) > 1 else "on the machine",
         f"{placed_text(s.placement)}; {counted(len(s.regions), 'region')}, {counted(operations, 'operation')}",
     )
-    machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
-    if len(s.shares) > 1:
-        yield "time", f"{s.time.execute_ms:.3f} ms on the machines one after the other, {s.frames_per_second:,.1f} frames/s"
-        yield from ((share.machine, _share(share)) for share in s.shares)
-    else:
-        yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
+    yield from _time_rows(s)
     if busiest := max(s.regions, key=lambda region: region.streams, default=None):
         yield from _streams(s, busiest)
     yield "with the host", _whole(s)
@@ -50,11 +45,7 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         bound = f"; no schedule of these instructions uses more than {_bound(s):.1f} %" if s.regions and s.utilisation <= ALL else ""
         yield "utilisation", _use_text(s.utilisation, s.peak_macs) + bound
     yield from (("remark", each.text) for each in s.remarks)
-    if s.regions:
-        if moved := [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]:
-            yield "moved", "; ".join(moved)
-        if any(m.on_chip for m in s.memories):
-            yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
+    yield from _memory_rows(s)
     if s.accuracy:
         yield "accuracy", ", ".join(f"{way} {100 * share:.2f} %" for way, share in s.accuracy.items())
     yield "calibrated", calibration_text(s.calibration)
@@ -65,11 +56,33 @@ def summary_rows(s: Summary) -> Iterator[tuple[str, str]]:
         yield "accuracy", s.stated.text()
     yield from (("warning", text) for text in warnings_of(s))
     yield "rests on", _basis(s)
+    yield from _assumed_rows(s)
+    yield from ((name, path) for name, path in s.artefacts.items())
+
+
+def _time_rows(s: Summary) -> Iterator[tuple[str, str]]:
+    machine = f"{s.time.cycles:,.0f} cycles at {s.clock_khz / 1000:g} MHz"
+    if len(s.shares) > 1:
+        yield "time", f"{s.time.execute_ms:.3f} ms on the machines one after the other, {s.frames_per_second:,.1f} frames/s"
+        yield from ((share.machine, _share(share)) for share in s.shares)
+    else:
+        yield "time", f"{s.time.execute_ms:.3f} ms on the machine ({machine}), {s.frames_per_second:,.1f} frames/s"
+
+
+def _memory_rows(s: Summary) -> Iterator[tuple[str, str]]:
+    if not s.regions:
+        return
+    if moved := [f"{m.memory} {scaled(m.read, 'B')} read, {scaled(m.written, 'B')} written" for m in s.memories if not m.on_chip]:
+        yield "moved", "; ".join(moved)
+    if any(m.on_chip for m in s.memories):
+        yield "on-chip peak", ", ".join(f"{m.memory} {scaled(m.used, 'B')} of {scaled(m.of, 'B')}" for m in s.memories if m.on_chip)
+
+
+def _assumed_rows(s: Summary) -> Iterator[tuple[str, str]]:
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.assumed)):
         yield "assumes", f"the meaning of values of {counted(len(fields), 'field')} of its instructions: {', '.join(fields)}"
     if fields := list(dict.fromkeys(name for region in s.regions for name in region.stated)):
         yield "unshown", f"values that public descriptions allow and no program is known to use: {', '.join(fields)}"
-    yield from ((name, path) for name, path in s.artefacts.items())
 
 
 def is_judged(s: Summary) -> bool:

@@ -195,8 +195,7 @@ def elaborate(root: Node, config: str, overrides: Mapping[str, str]) -> Machine:
         layouts=stored, program=ending, portable=warnings, host=host, interlock=locked, nops=nops, quantisation=numerics, operators=offloaded,
         costs=stated,
     )  # fmt: skip
-    found = _with_conventions(machine, context)
-    check(found, root)
+    check(found := _with_conventions(machine, context), root)
     return found
 
 

@@ -57,15 +57,7 @@ def draw_operation(
     are equal to it, is beyond the fields of many instructions, the others are small. own_shifts: whether channels have different shifts, where the
     machine has that; None: drawn. corner: weights, biases and shifts are small and factors powers of two, so that small inputs give results between
     the limits, many of them ties that rounding settles; limits are anywhere near zero."""
-    drawn = {extent: one_of(rng, SIZES[:3] if large else SIZES) for each in kind.operands for extent in each.extents}
-    for number in (number for each in kind.attributes for number in each.numbers):
-        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
-    if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
-        drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
-    if large:
-        extents = sorted({extent for each in kind.operands for extent in each.extents})
-        size = drawn[one_of(rng, extents)]
-        drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), one_of(rng, LARGE))
+    drawn = _drawn_numbers(kind, rng, large)
     drawn["batch"] = images_per_run(machine) * int(rng.integers(1, 3 if images_per_run(machine) == 1 else 2))
     drawn |= {name: value for name, value in stated_numbers(kind).items() if name in drawn} | dict(fixed or {})
     drawn |= followed_numbers(kind, drawn)
@@ -94,6 +86,20 @@ def draw_operation(
     except UserError:
         return None
     return operation if numerics.floats is not None or operation.reach(numerics.reach) < 1 << (numerics.accumulator_bits - 1) else None
+
+
+def _drawn_numbers(kind: OperationKind, rng: np.random.Generator, large: bool) -> dict[str, int]:
+    """Extents and attributes, whether they fit each other or not; a quarter with windows of the whole picture."""
+    drawn = {extent: one_of(rng, SIZES[:3] if large else SIZES) for each in kind.operands for extent in each.extents}
+    for number in (number for each in kind.attributes for number in each.numbers):
+        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
+    if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
+        drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
+    if large:
+        extents = sorted({extent for each in kind.operands for extent in each.extents})
+        size = drawn[one_of(rng, extents)]
+        drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), one_of(rng, LARGE))
+    return drawn
 
 
 def one_of(rng: np.random.Generator, values: Sequence[Drawn]) -> Drawn:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
 from toolchain.emulator.reference.engine import Reference, run
-from toolchain.emulator.reference.scalar import round_shift, value_of
+from toolchain.emulator.reference.frame import round_shift
+from toolchain.emulator.reference.scalar import value_of
 from toolchain.isa.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.spec import expr as ex

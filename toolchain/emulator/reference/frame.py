@@ -11,6 +11,8 @@ from toolchain.isa.semantics import ir
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.expr import Binary, Expr
 
+LONGEST_SHIFT = 4096
+
 
 @dataclass(slots=True)
 class Frame:
@@ -99,3 +101,29 @@ def cut(access: ir.Access, lane: str, read: Read) -> Cut:
 
 def _names(access: ir.Access) -> Sequence[str]:
     return [name for name in access.lanes or () if isinstance(name, str)]
+
+
+def divisor(frame: Frame, number: int) -> int:
+    """The number itself. Raises the fault E0704 for zero."""
+    if number == 0:
+        raise frame.fault("E0704", "division by zero")
+    return number
+
+
+def checked_amount(frame: Frame, number: int) -> int:
+    """The bits of a shift. Raises the fault E0703 below zero and above LONGEST_SHIFT."""
+    if not 0 <= number <= LONGEST_SHIFT:
+        raise frame.fault("E0703", f"a shift by {number}")
+    return number
+
+
+def round_shift(value: int, amount: int, rounding: str) -> int:
+    """value / 2**amount, rounded to the nearest integer; ties as `rounding` says; `floor` rounds down."""
+    if rounding == "floor" or amount == 0:
+        return value >> amount
+    floor, rest, half = value >> amount, value & ((1 << amount) - 1), 1 << (amount - 1)
+    if rest != half:
+        return floor + (rest > half)
+    if rounding == "half_even":
+        return floor + floor % 2
+    return floor + (rounding == "half_up" or value > 0)

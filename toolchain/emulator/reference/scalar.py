@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolchain.analysis.state import Element, locate, read_bytes, record_field, unpack, unpacker, wrap
 from toolchain.emulator.reference.floating import operation, reduction
-from toolchain.emulator.reference.frame import Frame, Value, cut, factors, sum_of_products
+from toolchain.emulator.reference.frame import Frame, Value, checked_amount, cut, divisor, factors, round_shift, sum_of_products
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import instance
 from toolchain.spec import expr as ex
@@ -15,8 +15,6 @@ from toolchain.spec.evaluate import FUNCTIONS, OPERATORS
 from toolchain.spec.expr import Expr
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import View
-
-LONGEST_SHIFT = 4096
 
 
 def value_of(e: Expr) -> Value:
@@ -198,9 +196,9 @@ def _unary(op: str, inner: Value) -> Value:
 def _binary(op: str, left: Value, right: Value) -> Value:
     function = OPERATORS[op]
     if op in ("//", "%"):
-        return lambda frame: function(left(frame), _divisor(frame, right(frame)))
+        return lambda frame: function(left(frame), divisor(frame, right(frame)))
     if op in ("<<", ">>"):
-        return lambda frame: function(left(frame), _amount(frame, right(frame)))
+        return lambda frame: function(left(frame), checked_amount(frame, right(frame)))
     return lambda frame: function(left(frame), right(frame))
 
 
@@ -209,32 +207,8 @@ def _compare(op: str, left: Value, right: Value) -> Value:
     return lambda frame: int(function(left(frame), right(frame)))
 
 
-def _divisor(frame: Frame, number: int) -> int:
-    if number == 0:
-        raise frame.fault("E0704", "division by zero")
-    return number
-
-
-def _amount(frame: Frame, number: int) -> int:
-    if not 0 <= number <= LONGEST_SHIFT:
-        raise frame.fault("E0703", f"a shift by {number}")
-    return number
-
-
-def round_shift(value: int, amount: int, rounding: str) -> int:
-    """value / 2**amount, rounded to the nearest integer; ties as `rounding` says; `floor` rounds down."""
-    if rounding == "floor" or amount == 0:
-        return value >> amount
-    floor, rest, half = value >> amount, value & ((1 << amount) - 1), 1 << (amount - 1)
-    if rest != half:
-        return floor + (rest > half)
-    if rounding == "half_even":
-        return floor + floor % 2
-    return floor + (rounding == "half_up" or value > 0)
-
-
 def _round_shift(value: Value, amount: Value, rounding: str) -> Value:
-    return lambda frame: round_shift(value(frame), _amount(frame, amount(frame)), rounding)
+    return lambda frame: round_shift(value(frame), checked_amount(frame, amount(frame)), rounding)
 
 
 def _narrow(e: ir.Narrow) -> Value:

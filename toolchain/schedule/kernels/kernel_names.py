@@ -1,16 +1,19 @@
 """Names in a kernel: the places and constants that a step's instructions can name, those that they do name, and the names that an
-expression may use by the values that are known where it stands."""
+expression may use by the values that are known where it stands; and the names that the cost of instructions depends on."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from toolchain.schedule.kernels.kernel import Code, Constant, Dimension, Element, Formula, Issue, Items, Place, Window, place_named
+from toolchain.schedule.kernels.kernel import Code, Constant, Dimension, Element, Formula, Issue, Item, Items, Place, Window, place_named
 from toolchain.schedule.kernels.kernel_parts import with_words
 from toolchain.schedule.sandbox import template_names
 from toolchain.spec.errors import Span, fail, nearest
 from toolchain.spec.expr import Const, Expr, Name, value_names
+from toolchain.spec.fingerprint import MachineKey
+from toolchain.spec.model import Machine
+from toolchain.timing.class_cost import require_counted, timing_fields
 
 Names = tuple[str, ...]
 PARTS = ("first", "stop")
@@ -144,3 +147,54 @@ class Seen:
         found = {f"{p.name}_{part}" for p in self.places for part in ("slot", "bank", *p.starts)}
         found |= {f"{c.name}.{end}" for c in self.constants for end in PARTS}
         return frozenset(found | {name for name in self.stored if not name.endswith("_channels")})
+
+
+@lru_cache(maxsize=1024)
+def _timed(key: MachineKey, instruction: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+    """The fields, and the latched ones by register, that an instruction's time depends on."""
+    require_counted(key.machine, key.machine.instruction[instruction])
+    own, latched = timing_fields(key.machine, key.machine.instruction[instruction])
+    return frozenset(own), frozenset(latched)
+
+
+def needs(machine: Machine, items: Items) -> frozenset[str]:
+    """The names that the cost of items depends on; REGISTER.FIELD for a value that an earlier instruction has to latch."""
+    found = frozenset[str]()
+    for item in reversed(items):
+        found = _item_needs(machine, item, found)
+    return found
+
+
+def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
+    inner = _body_needs(machine, item, after)
+    for name, count in [*item.loops.items()][::-1]:
+        inner = (inner - {name}) | count.names
+    if isinstance(item.body, Issue) and item.body.latches and not item.loops and item.when is None:
+        after = frozenset(name for name in after if name.partition(".")[0] not in item.body.latches)
+    return after | inner
+
+
+def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
+    """Names that one round needs."""
+    if isinstance(item.body, Issue):
+        own, latched = _timed(MachineKey(machine), item.body.instruction)
+        own |= {name.partition(".")[2] for name in after if name.partition(".")[0] in item.body.latches}
+        inner = frozenset(f"{register}.{name}" for register, name in latched)
+        inner = inner.union(*(item.body.fields[name].names for name in own if name in item.body.fields))
+    else:
+        inner = needs(machine, item.body)
+    inner |= item.when.names if item.when else frozenset()
+    if item.call:
+        return frozenset(inner - item.let.keys()).union(*(item.let[name].names for name in inner if name in item.let))
+    for name, formula in [*item.let.items()][::-1]:
+        inner = (inner - {name}) | formula.names if name in inner else inner
+    return inner
+
+
+def varying(machine: Machine, item: Item) -> frozenset[str]:
+    """The loop variables that one round's cost depends on."""
+    inner, found = _body_needs(machine, item, frozenset()), set[str]()
+    for name, count in [*item.loops.items()][::-1]:
+        found |= {name} & inner
+        inner = (inner - {name}) | count.names
+    return frozenset(found)

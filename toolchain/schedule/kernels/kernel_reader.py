@@ -68,9 +68,8 @@ class KernelReader:
         dims = tuple(self.dimension(key, value, given) for key, value in node.members("tile"))
         windows = self.windows(given, dims)
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
-        kept = {f"{key}_{end}" for key, _ in node.members("places") for end in ("kept", "receivers")} | {
-            f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)
-        }
+        kept = {f"{key}_{end}" for key, _ in node.members("places") for end in ("kept", "receivers")}
+        kept |= {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
         places = self.places(sized | kept, given | kept, dims, windows)
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
@@ -78,16 +77,7 @@ class KernelReader:
         tensors = (*stated, *default_tensors(self.machine, self.kind, [t.name for t in stated], node))
         stored = {name for tensor in tensors for name in self.of_tensor(tensor)}
         emitted = given | kept | {f"{d.name}_all" for d in dims}
-        seen = Seen(
-            frozenset(sized | kept),
-            frozenset(given | kept),
-            frozenset(emitted),
-            frozenset(stored),
-            dims,
-            windows,
-            places,
-            constants,
-        )
+        seen = Seen(frozenset(sized | kept), frozenset(given | kept), frozenset(emitted), frozenset(stored), dims, windows, places, constants)
         self.sequences.numbers = {key: expr for key, expr in let.items() if isinstance(expr, Const)}
         own = [self.step(n, seen) for n in node.entries("steps")]
         steps = sorted([*own, *self.shaped_steps(tensors, own, seen)], key=lambda step: STEPS.index(step.kind))

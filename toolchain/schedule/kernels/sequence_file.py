@@ -9,7 +9,7 @@ from toolchain.isa.encode import matched_value
 from toolchain.isa.semantics.loops import LoopNest, loop_nest
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.schedule.kernels.kernel import Constant, Formula, Issue, Item, Items
-from toolchain.schedule.kernels.kernel_names import NOWHERE, Scene
+from toolchain.schedule.kernels.kernel_names import NOWHERE, Scene, needs, varying
 from toolchain.schedule.kernels.kernel_parts import ShapeCall
 from toolchain.schedule.kernels.looped_issue import ALONE, RecordTables, Rounds, names_in, solved
 from toolchain.spec.context import Context, Scope, problems
@@ -19,7 +19,6 @@ from toolchain.spec.expr import Call, Const, Expr, Member, Name, rewrite
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Field, Instruction, Machine
 from toolchain.spec.yaml_nodes import Node
-from toolchain.timing.class_cost import require_counted, timing_fields
 
 WORDS = ("for", "over", "records", "let", "when", "do")
 LOOPS = {"for": "around", "over": "over", "records": "records"}
@@ -148,7 +147,7 @@ class SequenceReader:
 
     def _made(self, loops: Mapping[str, Formula], let: Mapping[str, Formula], when: Formula | None, body: Issue | Items, *, call: bool) -> Item:
         found = Item(loops, let, when, body, call, frozenset(), frozenset())
-        return replace(found, varying=_varying(self.machine, found), limited=self._limited(body, when))
+        return replace(found, varying=varying(self.machine, found), limited=self._limited(body, when))
 
     def _basis(self, formula: Formula) -> frozenset[str]:
         """All names that a formula depends on."""
@@ -348,14 +347,6 @@ def _nest(key: MachineKey, instruction: str) -> LoopNest | None:
     return loop_nest(machine_semantics(key.machine)[instruction])
 
 
-@functools.lru_cache(maxsize=1024)
-def _timed(key: MachineKey, instruction: str) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
-    """The fields, and the latched ones by register, that an instruction's time depends on."""
-    require_counted(key.machine, key.machine.instruction[instruction])
-    own, latched = timing_fields(key.machine, key.machine.instruction[instruction])
-    return frozenset(own), frozenset(latched)
-
-
 def formula_of(expr: Expr) -> Formula:
     """The expression with its names; those of functions are none."""
     return Formula(expr, names_in(expr))
@@ -371,46 +362,3 @@ def unsaid(instruction: Instruction, name: str) -> int:
     """The value of a field that a kernel does not say: its default, the value that identifies the instruction, or zero."""
     described = instruction.field(name)
     return matched_value(instruction, described) if name in instruction.match else described.default or 0
-
-
-def needs(machine: Machine, items: Items) -> frozenset[str]:
-    """The names that the cost of items depends on; REGISTER.FIELD for a value that an earlier instruction has to latch."""
-    found = frozenset[str]()
-    for item in reversed(items):
-        found = _item_needs(machine, item, found)
-    return found
-
-
-def _item_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
-    inner = _body_needs(machine, item, after)
-    for name, count in [*item.loops.items()][::-1]:
-        inner = (inner - {name}) | count.names
-    if isinstance(item.body, Issue) and item.body.latches and not item.loops and item.when is None:
-        after = frozenset(name for name in after if name.partition(".")[0] not in item.body.latches)
-    return after | inner
-
-
-def _body_needs(machine: Machine, item: Item, after: frozenset[str]) -> frozenset[str]:
-    """Names that one round needs."""
-    if isinstance(item.body, Issue):
-        own, latched = _timed(MachineKey(machine), item.body.instruction)
-        own |= {name.partition(".")[2] for name in after if name.partition(".")[0] in item.body.latches}
-        inner = frozenset(f"{register}.{name}" for register, name in latched)
-        inner = inner.union(*(item.body.fields[name].names for name in own if name in item.body.fields))
-    else:
-        inner = needs(machine, item.body)
-    inner |= item.when.names if item.when else frozenset()
-    if item.call:
-        return frozenset(inner - item.let.keys()).union(*(item.let[name].names for name in inner if name in item.let))
-    for name, formula in [*item.let.items()][::-1]:
-        inner = (inner - {name}) | formula.names if name in inner else inner
-    return inner
-
-
-def _varying(machine: Machine, item: Item) -> frozenset[str]:
-    """The loop variables that one round's cost depends on."""
-    inner, found = _body_needs(machine, item, frozenset()), set[str]()
-    for name, count in [*item.loops.items()][::-1]:
-        found |= {name} & inner
-        inner = (inner - {name}) | count.names
-    return frozenset(found)
