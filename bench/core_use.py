@@ -12,7 +12,7 @@ import numpy as np
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.model import Machine
-from toolchain.timing.usage import Summary, summarise
+from toolchain.timing.usage import UsageSummary, summarise
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Ran:
     compiled: CompiledRegion
 
     @cached_property
-    def use(self) -> Summary:
+    def use(self) -> UsageSummary:
         """Of one run."""
         return summarise(self.compiled.timeline)
 

@@ -13,7 +13,7 @@ from tests.compiled_network import compile_network
 from tests.graph.onnx_builder import model
 from toolchain.runtime.executor import open_bundle
 from toolchain.schedule.backend import Backend
-from toolchain.verify.cosim import RecordedRun, Recorder
+from toolchain.verify.cosim import RecordedRun, RunRecorder
 
 F = np.float32
 SHAPE = (1, 3, 12, 10)
@@ -98,7 +98,7 @@ def pictures(count: int) -> NDArray[Any]:
 
 def recorded(target: str) -> RecordedRun:
     """The plain network's run on a machine, on one picture."""
-    recorder = Recorder()
+    recorder = RunRecorder()
     open_bundle(plain(target).bundle, list(plain(target).executor.machines.values()), recorder).run({"x": pictures(1)[0]})
     (run,) = recorder.runs.values()
     return run

@@ -39,7 +39,7 @@ from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Source
 from toolchain.spec.load import load_text
 from toolchain.timing.simulate import time_state
-from toolchain.verify.cosim import RecordedRun, Recorder, words_text
+from toolchain.verify.cosim import RecordedRun, RunRecorder, words_text
 
 pytestmark = pytest.mark.skipif(not shutil.which("verilator"), reason="needs verilator: apt-get install verilator")
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,7 +104,7 @@ def recorded(proto: onnx.ModelProto) -> RecordedRun:
     shape = [1, *(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim[1:])]
     samples = np.random.default_rng(2).normal(size=(4, *shape)).astype(F)
     compiled: Compiled = compile_network(proto, "net", QUAD, samples)
-    recorder = Recorder()
+    recorder = RunRecorder()
     open_bundle(compiled.bundle, [QUAD.machine], recorder).run({"x": samples[0]})
     return next(iter(recorder.runs.values()))
 

@@ -28,7 +28,7 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.model import Interlock, Machine
 from toolchain.timing.cost import Costs, Ports
 from toolchain.timing.simulate import simulate, time_program
-from toolchain.timing.timeline import Result
+from toolchain.timing.timeline import SimulationResult
 
 
 def held(made: Program) -> list[list[int]]:
@@ -109,7 +109,7 @@ def locked(interlock: str = "{fences: [END]}", overlaps: str = "") -> Machine:
     return cells({}, nops="", interlock=interlock, overlaps=overlaps)
 
 
-def timed(made: Program, costs: Costs) -> Result:
+def timed(made: Program, costs: Costs) -> SimulationResult:
     return simulate(program_queues(made), program_tokens(made, memory(made.machine)), costs, [])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.analysis.test_checks import FACTORS, INP, UOPS, WGT
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.checks import check_program
-from toolchain.analysis.races import RAW, UNWRITTEN, WAR, WAW, Hazards, Timeline, find_hazards, hazards, soundness
+from toolchain.analysis.races import RAW, UNWRITTEN, WAR, WAW, Executed, Hazards, find_hazards, hazards, soundness
 from toolchain.analysis.state import new_state
 from toolchain.emulator.engines import engine_named
 from toolchain.isa.assembly import assemble
@@ -25,7 +25,7 @@ MACHINE = tiny("pass")
 DRAM, FEAT = (next(i for i, m in enumerate(MACHINE.memories) if m.name == name) for name in ("dram", "feat"))
 
 
-def plain_hazards(prints: Footprints, timeline: Timeline) -> dict[tuple[int, int, int, int], tuple[int, int]]:
+def plain_hazards(prints: Footprints, timeline: Executed) -> dict[tuple[int, int, int, int], tuple[int, int]]:
     """(first, second, kind, memory) -> first granule and the end of the last."""
     found: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     writer: dict[tuple[int, int], int] = {}
@@ -79,7 +79,7 @@ def test_three_ways_agree(seed: int, count: int, queues: int, touches: int, spre
         place[mine] = np.arange(len(mine))
     clock = rng.integers(0, count + 1, (len(program), queues)).astype(np.int32)
     clock[np.arange(len(program)), queue] = place
-    timeline = Timeline(order, positions(order, len(program)), queue, place, clock)
+    timeline = Executed(order, positions(order, len(program)), queue, place, clock)
     expected = plain_hazards(prints, timeline)
     vector, native = find_hazards(prints, timeline), hazards(prints, timeline)
     for name in Hazards.__dataclass_fields__:

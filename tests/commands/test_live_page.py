@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.commands import live_page
-from toolchain.commands.live_page import Live, LiveServer, State, live_text
+from toolchain.commands.live_page import Live, LiveServer, PageState, live_text
 from toolchain.spec.errors import UserError
 
 
@@ -77,7 +77,7 @@ def test_nothing_can_be_sent(server: LiveServer, method: str) -> None:
 
 
 def test_events_tell_each_state_until_the_end() -> None:
-    live = Live(State("a", "", busy=False))
+    live = Live(PageState("a", "", busy=False))
     first = live.after(None)
     assert first == live.state
     live.show(busy=True)
@@ -129,5 +129,5 @@ def test_a_port_that_is_taken_is_told(server: LiveServer) -> None:
 
 @given(st.text(max_size=50))
 def test_pages_that_differ_have_other_versions_and_any_text_can_be_served(text: str) -> None:
-    assert State(text).version == State(text).version != State(text + ".").version
-    assert live_text(State(f"{text}</body>")).startswith(text)
+    assert PageState(text).version == PageState(text).version != PageState(text + ".").version
+    assert live_text(PageState(f"{text}</body>")).startswith(text)

@@ -16,7 +16,7 @@ from toolchain.analysis.footprints import footprints
 from toolchain.analysis.in_place import control_conflicts
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order
-from toolchain.analysis.races import Timeline, hazards, relevant
+from toolchain.analysis.races import Executed, hazards, relevant
 from toolchain.analysis.state import State
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.footprint.provenance import Provenance
@@ -88,7 +88,7 @@ def races(program: Program, seed: int) -> bool:
     prints = footprints(program, state, order, provenance)
     place = queue_table(program.queue, program.queues).position
     clocks = happens_before(program, order, tokens)
-    found = relevant(prints, hazards(prints, Timeline(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
+    found = relevant(prints, hazards(prints, Executed(order, provenance.position, program.queue, place, clocks)), frozenset(program.machine.memory))
     stale = stale_reads(provenance, state.written)
     return bool(len(found) or len(prints.faults) or control_conflicts(prints) or stale or sync_faults(program, tokens, order, clocks))
 

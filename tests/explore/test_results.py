@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.explore.studies import STUDY, found
 from toolchain.explore.measure import Outcome
 from toolchain.explore.results import (
-    Result,
+    StudyResult,
     better_text,
     dominates,
     front,
@@ -93,7 +93,7 @@ def test_among_machines_the_shipped_one_is_the_study_s_own_with_all_of_its_kerne
     assert shipped(of(Axis("machine", ("n",))), {}, "") is None
 
 
-RESULT = Result(STUDY, found())
+RESULT = StudyResult(STUDY, found())
 TEXT = """\
 digits on vta: 6 points of 6, 4 on the front, 1 refused
 
@@ -118,17 +118,17 @@ def test_the_whole_text() -> None:
 
 def test_what_beats_the_shipped_machine_is_told_with_its_reasons() -> None:
     better = Outcome({"ms": 0.25, "area": 10.0, "bytes": 50.0}, "", ("load",))
-    result = Result(STUDY, found() | {("2", "16"): better})
+    result = StudyResult(STUDY, found() | {("2", "16"): better})
     assert result.beaten == [("2", "16")]
     assert list(reasons_for(result, ("2", "16"))) == [
         "SIZE=2 BUS=16: BUS 8 to 16", "ms 0.5 ms to 0.25 ms (-50.0 %)", "bytes 100 B to 50 B (-50.0 %)", "limited by load, no longer by compute",
     ]  # fmt: skip
     assert better_text(result).startswith("better than as shipped: SIZE=2 BUS=16: BUS 8 to 16; ")
-    assert Result(replace(STUDY, start=None), found()).beaten == []
+    assert StudyResult(replace(STUDY, start=None), found()).beaten == []
 
 
 def test_a_shipped_machine_that_is_not_on_the_front_has_its_row() -> None:
-    result = Result(STUDY, found() | {("2", "8"): Outcome({"ms": 9.0, "area": 99.0})})
+    result = StudyResult(STUDY, found() | {("2", "8"): Outcome({"ms": 9.0, "area": 99.0})})
     assert [line.split()[-2:] for line in result_text(result).splitlines() if "as shipped" in line] == [["as", "shipped"]]
 
 
@@ -147,7 +147,7 @@ def test_the_data_is_json() -> None:
 
 
 def test_points_have_parameters_on_hover_and_a_link_to_their_report() -> None:
-    page = study_page(Result(STUDY, found()), Path("/w/build/explore/vta"), Path("/w/build"))
+    page = study_page(StudyResult(STUDY, found()), Path("/w/build/explore/vta"), Path("/w/build"))
     assert page.startswith("<!doctype html>")
     assert page.endswith("</html>\n")
     assert len(re.findall("<circle ", page)) == 5
@@ -159,20 +159,20 @@ def test_points_have_parameters_on_hover_and_a_link_to_their_report() -> None:
 
 
 def test_of_three_objectives_the_picture_has_the_first_two() -> None:
-    page = study_page(Result(replace(STUDY, objectives=("ms", "area", "bytes")), found()), Path("/w/s"), Path("/w"))
+    page = study_page(StudyResult(replace(STUDY, objectives=("ms", "area", "bytes")), found()), Path("/w/s"), Path("/w"))
     assert 'aria-label="points by area, mm2 and ms"' in page
 
 
 def test_points_of_other_processes_are_counted() -> None:
     some = dict(list(found().items())[:4])
-    assert [Result(replace(STUDY, budget=budget), some).left for budget in (200, 5, 4, 3)] == [2, 1, 0, 0]
-    assert Result(replace(STUDY, search="bayes"), some).left == 0
+    assert [StudyResult(replace(STUDY, budget=budget), some).left for budget in (200, 5, 4, 3)] == [2, 1, 0, 0]
+    assert StudyResult(replace(STUDY, search="bayes"), some).left == 0
 
 
 def test_a_change_that_rounds_to_nothing_is_no_reason() -> None:
     base, point = found()[("2", "8")], ("4", "16")
     near = replace(base, figures={**base.figures, "ms": base.figures["ms"] * 0.9999, "area": base.figures["area"] / 2})
-    assert list(reasons_for(Result(STUDY, {**found(), point: near}), point))[1:] == ["area 10 mm2 to 5 mm2 (-50.0 %)"]
+    assert list(reasons_for(StudyResult(STUDY, {**found(), point: near}), point))[1:] == ["area 10 mm2 to 5 mm2 (-50.0 %)"]
 
 
 def test_a_machine_that_leaves_work_to_the_host_is_told_as_such() -> None:
@@ -180,9 +180,9 @@ def test_a_machine_that_leaves_work_to_the_host_is_told_as_such() -> None:
     for point, total in ((("2", "8"), 1.0), (("2", "16"), 1.5), (("4", "8"), 0.9)):
         points[point] = replace(points[point], figures={**points[point].figures, "total_ms": total})
     told = "the host has more to do, and with its part it takes longer: ask for total_ms"
-    assert [told in reasons_for(Result(STUDY, points), point) for point in (("2", "16"), ("4", "8"))] == [True, False]
+    assert [told in reasons_for(StudyResult(STUDY, points), point) for point in (("2", "16"), ("4", "8"))] == [True, False]
 
 
 def test_a_study_without_any_result_is_a_page_too() -> None:
-    page = study_page(Result(STUDY, {}), Path("/w/s"), Path("/w"))
+    page = study_page(StudyResult(STUDY, {}), Path("/w/s"), Path("/w"))
     assert "<svg" not in page

@@ -20,7 +20,7 @@ from tests.graph.onnx_builder import n
 from toolchain.graph import equivalence
 from toolchain.graph.equivalence import find_mismatch
 from toolchain.graph.files import write_proto
-from toolchain.graph.pieces import LEAST, OPERAND, Crop, Pieces, Source, cropped, enough, extract_model, reads_of
+from toolchain.graph.pieces import LEAST, OPERAND, Crop, Pieces, SourceModel, cropped, enough, extract_model, reads_of
 from toolchain.graph.rewrite import add_constant, known_shape
 from toolchain.graph.session import open_session, run_session
 from toolchain.spec.errors import UserError
@@ -194,7 +194,7 @@ def test_any_tensor_from_any_others(tmp_path_factory: object, tensor: str, stop:
     folder = tmp_path_factory.mktemp("p")  # type: ignore[attr-defined]
     model = network(folder)
     values = every_tensor(folder, normal(1, 1, 3, 4, 4))
-    operands, between = Source(model).operands(tensor, stop - {tensor})
+    operands, between = SourceModel(model).operands(tensor, stop - {tensor})
     assert operands <= stop | {"x"}
     gathered = Pieces(model)
     gathered.add(tensor, operands, between)
@@ -206,7 +206,7 @@ def test_pieces_share_what_they_are_fed_their_constants_and_equal_operators(tmp_
     model = network(tmp_path)
     gathered = Pieces(model)
     for tensor, stop in (("a", set[str]()), ("e", {"c", "d"}), ("f", {"c", "d"})):
-        gathered.add(tensor, *Source(model).operands(tensor, stop))
+        gathered.add(tensor, *SourceModel(model).operands(tensor, stop))
     made = gathered.model()
     assert [value.name for value in made.graph.inputs] == [f"{OPERAND}{name}" for name in "xcd"]
     assert [node.name for node in made.graph] == ["0/conv", "1/add", "2/mul"]
@@ -229,7 +229,7 @@ def test_an_operator_with_a_subgraph_ends_a_piece(tmp_path: Path) -> None:
         n("Neg", ["b"], ["y"], "neg"),
     ]
     model = imported(tmp_path, nodes, constants={"k": F(0)})
-    source = Source(model)
+    source = SourceModel(model)
     choice = next(node for node in model.graph if node.op_type == "If")
     assert {value.name for value in reads_of(choice)} == {"c", "a"}
     operands, between = source.operands("y", ())
@@ -247,7 +247,7 @@ def test_a_subgraph_that_reads_constants_alone_is_part_of_a_piece(tmp_path: Path
         n("Add", ["b", "a"], ["y"], "add"),
     ]
     model = imported(tmp_path, nodes, constants={"k": normal(0, 1, 1, 1, 1).reshape(())})
-    operands, between = Source(model).operands("y", {"a"})
+    operands, between = SourceModel(model).operands("y", {"a"})
     assert operands == {"a"}
     assert [node.name for node in between] == ["max", "greater", "if", "add"]
     gathered = Pieces(model)

@@ -12,7 +12,7 @@ from tests.graph.imported import imported, node_of, normal
 from tests.graph.onnx_builder import n
 from tests.graph.recurrent import Recurrent
 from toolchain.graph.recurrences import (
-    Layer,
+    RecurrentLayer,
     is_loop,
     layer_of,
     loop_sizes,
@@ -27,7 +27,7 @@ from toolchain.graph.rewrite import captured, shape_of
 from toolchain.graph.work import Recurrence, host_work
 
 
-def layer(folder: Path, given: Recurrent) -> Layer | None:
+def layer(folder: Path, given: Recurrent) -> RecurrentLayer | None:
     return layer_of(node_of(given.model(folder), given.kind))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.coded_machine import coded_machine
-from toolchain.isa.assembly_line import Faults, LineReader, Memo, TokenError, forms, read_value, write_value
+from toolchain.isa.assembly_line import Faults, LineReader, TokenError, TokenMemo, forms, read_value, write_value
 from toolchain.spec.model import Field
 
 FIELDS = st.builds(
@@ -56,7 +56,7 @@ def test_a_memo_asks_once() -> None:
         asked.append(key)
         return len(key)
 
-    memo = Memo(answer)
+    memo = TokenMemo(answer)
     assert [memo["a"], memo["bc"], memo["a"]] == [1, 2, 1]
     assert asked == ["a", "bc"]
 

@@ -25,7 +25,7 @@ from toolchain.passes.context import Context, Judge
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
-from toolchain.passes.refine import Layer, Lesson, Say
+from toolchain.passes.refine import Lesson, Refinable, Say
 from toolchain.spec.model.quantisation import Numerics
 
 
@@ -98,7 +98,7 @@ def test_weights_that_a_draft_cannot_save_are_not_fitted_before_calls_are_left(t
 
     real, lessons = quantize.refine, list[tuple[int, int]]()
 
-    def noted(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
+    def noted(model: ir.Model, floating: ir.Model, layers: Mapping[str, Refinable], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
         lessons.append((lesson.count, lesson.sweeps))
         return real(model, floating, layers, numerics, lesson, say)
 

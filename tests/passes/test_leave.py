@@ -12,7 +12,7 @@ from tests.reasons import against, said
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import REASON
 from toolchain.graph.quantisation.ranges import Spread
-from toolchain.graph.quantisation.table import Seen, Table
+from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import INNER, SOURCES, Fuse
@@ -38,7 +38,7 @@ def fused(folder: Path, *nodes: object, **limits: float) -> ir.Model:
 
 def seen(**largest: float) -> Table:
     """Values of which nearly all are of one size."""
-    tensors = {name: Seen(Spread(value, ((int(508 + 4 * np.floor(np.log2(value))), 10**6),)), ()) for name, value in largest.items()}
+    tensors = {name: SeenTensor(Spread(value, ((int(508 + 4 * np.floor(np.log2(value))), 10**6),)), ()) for name, value in largest.items()}
     return Table(8, tensors)
 
 

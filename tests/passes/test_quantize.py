@@ -18,7 +18,7 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import ACTIVATION, SCALE, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER
 from toolchain.graph.quantisation.ranges import Spread
-from toolchain.graph.quantisation.table import Seen, Table, calibrate, read_table, write_table
+from toolchain.graph.quantisation.table import SeenTensor, Table, calibrate, read_table, write_table
 from toolchain.graph.session import run_session
 from toolchain.graph.store import Store, open_model
 from toolchain.passes.context import Context
@@ -280,7 +280,7 @@ def test_other_files_are_no_tables(text: str, tmp_path: Path) -> None:
 
 def test_a_tensor_of_zeros_has_a_scale(tmp_path: Path) -> None:
     base = folded(branchy(), tmp_path)
-    zero = Table(1, {name: Seen(Spread(0.0, ((0, 1_000_000),)), seen.means) for name, seen in calibrate(base, samples()).tensors.items()})
+    zero = Table(1, {name: SeenTensor(Spread(0.0, ((0, 1_000_000),)), seen.means) for name, seen in calibrate(base, samples()).tensors.items()})
     result = run_passes(base, [Fuse(), Quantize()], Context(numerics=Numerics(), table=zero))
     assert run_oracle(result, picture())["y"].shape == (1, 10)
 

@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.verify.builds import build
-from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.placement import NodePlaces, place_nodes
 from toolchain.tasks.stage import Job
 from toolchain.verify.built import Built
 
@@ -22,7 +22,7 @@ class Case:
 
     job: Job
     built: Built
-    placement: Placement
+    placement: NodePlaces
 
 
 def save(nodes: Sequence[onnx.NodeProto], shapes: tuple[Sequence[int], Sequence[int]], path: Path, layers: Sequence[str] = ()) -> Path:

@@ -3,19 +3,19 @@
 import json
 from pathlib import Path
 
-from toolchain.report.compared_sides import BUILD, LESS, MORE, Figure, Part, Side
+from toolchain.report.compared_sides import BUILD, LESS, MORE, ComparedPart, Figure, Side
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.spec.typed_json import to_json
 
 FIRST = Side(
     "a", BUILD, "net on toy", {"params.SIZE": "4", "params.BUS": "8"}, {"r.conv.tile.oh": "4"},
     {"machine": Figure(2.0, "ms", LESS, judged=True), "accuracy": Figure(90.0, "%", MORE, judged=True), "bytes": Figure(1000, "B", LESS)},
-    (Part("conv", "conv2d", 100.0, 2000, 50.0, 30.0), Part("add", "add", 20.0, 0)),
+    (ComparedPart("conv", "conv2d", 100.0, 2000, 50.0, 30.0), ComparedPart("add", "add", 20.0, 0)),
 )  # fmt: skip
 OTHER = Side(
     "b<i>", BUILD, "net on toy", {"params.SIZE": "8", "params.BUS": "8"}, {"r.conv.tile.oh": "8"},
     {"machine": Figure(3.0, "ms", LESS, judged=True), "accuracy": Figure(91.0, "%", MORE, judged=True), "bytes": Figure(500, "B", LESS)},
-    (Part("conv", "conv2d", 150.0, 1000, 40.0, 31.0), Part("pool", "max_pool", 5.0, 0)),
+    (ComparedPart("conv", "conv2d", 150.0, 1000, 40.0, 31.0), ComparedPart("pool", "max_pool", 5.0, 0)),
 )  # fmt: skip
 
 

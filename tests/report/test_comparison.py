@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.sides import FIRST, OTHER
-from toolchain.report.compared_sides import BUILD, LESS, MACHINE, MORE, NEITHER, Figure, Part, Side
+from toolchain.report.compared_sides import BUILD, LESS, MACHINE, MORE, NEITHER, ComparedPart, Figure, Side
 from toolchain.report.comparison import (
     SHOWN,
     Comparison,
@@ -40,7 +40,7 @@ def test_schedules_differ_only_where_every_side_has_one() -> None:
 
 
 def test_a_name_that_stands_twice_matches_by_its_count() -> None:
-    twice = Side("c", BUILD, "", parts=(Part("conv", "conv2d", 1.0), Part("conv", "conv2d", 2.0)))
+    twice = Side("c", BUILD, "", parts=(ComparedPart("conv", "conv2d", 1.0), ComparedPart("conv", "conv2d", 2.0)))
     found = Comparison((twice, twice)).parts
     assert {name: [part and part.cycles for part in row] for name, row in found.items()} == {"conv": [1.0, 1.0], "conv (2)": [2.0, 2.0]}
 

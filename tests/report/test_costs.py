@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.networks import Case, cases
-from toolchain.report.costs import Costs, cost_rows
+from toolchain.report.costs import CostTable, cost_rows
 from toolchain.report.placement import HOST, MACHINE
 from toolchain.runtime.timing import modelled, region_times, samples_of
 from toolchain.spec.model import Host, Machine, Quantity
@@ -20,7 +20,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     return cases(tmp_path_factory.mktemp("cases"))
 
 
-def costs_of(case: Case, machine: Machine) -> Costs:
+def costs_of(case: Case, machine: Machine) -> CostTable:
     regions = case.built.bundle.manifest.regions
     times = region_times({machine.name: machine}, case.built.bundle.manifest)
     return cost_rows(machine, case.built.partitioned, {}, times, samples_of(regions))

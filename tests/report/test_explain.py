@@ -16,7 +16,7 @@ from tests.report.test_summary import summary as summary  # a fixture
 from toolchain.graph.regions import REGION, ROW_BY_ROW, region_calls, region_function
 from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import default_templates
-from toolchain.report.costs import CostRow, Costs, Crossings
+from toolchain.report.costs import CostRow, CostTable, Crossings
 from toolchain.report.explain import (
     LARGE,
     Explanation,
@@ -29,7 +29,7 @@ from toolchain.report.explain import (
     run_remarks,
     stream_remarks,
 )
-from toolchain.report.placement import FOLDED, HOST, MACHINE, Placed, Placement
+from toolchain.report.placement import FOLDED, HOST, MACHINE, NodePlaces, Placed
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.report.summary import Summary, built_costs
 from toolchain.report.summary_text import summary_data, summary_text
@@ -194,7 +194,7 @@ ROWS = (
     CostRow("region0", MACHINE, "Conv", ("layer",), 1.5, 0.25, 0.5, 0.25, 4.0, 64, 128, "", "vta"),
     CostRow("gate", HOST, "Sigmoid", ("gate",), 0.5, 0.0, 0.0, 0.0, 0.5, 0, 64, "it has no such operation"),
 )
-FOUND = Explanation("m", "vta", "", Placement(PLACED, 0), Costs(1, True, ROWS, (), NONE, NONE, NONE), (), (), (), (), {})
+FOUND = Explanation("m", "vta", "", NodePlaces(PLACED, 0), CostTable(1, True, ROWS, (), NONE, NONE, NONE), (), (), (), (), {})
 
 
 def stored(folder: Path) -> Path:

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.report.test_reasons import ACTIVATION, ADVISOR, host
-from toolchain.report.costs import Border, CostRow, Costs, Crossings, nodes_sheet, rows_sheet
+from toolchain.report.costs import Border, CostRow, CostTable, Crossings, nodes_sheet, rows_sheet
 from toolchain.report.explain import ExplainedOperation, Explanation, Widened
 from toolchain.report.explain_text import explanation_text, ms_text, percent
-from toolchain.report.placement import Placed, Placement
+from toolchain.report.placement import NodePlaces, Placed
 from toolchain.report.reasons import find_causes
 from toolchain.spec.reasons import Why
 
@@ -72,14 +72,14 @@ def explanation() -> Explanation:
         host("small", "Conv", 0.24, Why.LOSS(operations=1, first="small", machine_ms=1.0, host_ms=0.06)),
         host("t", "If", 0.01, Why.NO_TEMPLATE(family="operator like If")),
     )
-    costs = Costs(4, True, rows, BORDERS, Crossings(2, 2.0, 25000), Crossings(2, 0.4, 5000), Crossings(1, 0.1, 0))
+    costs = CostTable(4, True, rows, BORDERS, Crossings(2, 2.0, 25000), Crossings(2, 0.4, 5000), Crossings(1, 0.1, 0))
     operations = (
         ExplainedOperation("first", "conv2d", "region0", 1.0, 4_000_000, 12.3),
         ExplainedOperation("second", "conv2d", "region0", 0.5, 4_000_000, None),
     )
     reasons = find_causes(costs, ADVISOR)
     folded = {"taken away by the pass remove_identity": 1}
-    return Explanation("net", "mine", "on paper", Placement(NODES, 2), costs, operations, reasons, (Widened("first", "-1 to 2"),), ("kept",), folded)
+    return Explanation("net", "mine", "on paper", NodePlaces(NODES, 2), costs, operations, reasons, (Widened("first", "-1 to 2"),), ("kept",), folded)
 
 
 def test_it_reads_well() -> None:
@@ -113,10 +113,10 @@ def test_a_sheet_has_a_line_for_each_row() -> None:
     for line in lines:
         parts = [float(line[name]) for name in ("compute_ms", "convert_ms", "transfer_ms", "launch_ms")]
         assert float(line["ms"]) == pytest.approx(sum(parts))
-    assert [line["node"] for line in csv.DictReader(io.StringIO(nodes_sheet(Placement(NODES, 2))))] == ["first", "gate", "lost"]
+    assert [line["node"] for line in csv.DictReader(io.StringIO(nodes_sheet(NodePlaces(NODES, 2))))] == ["first", "gate", "lost"]
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+a", "-a", "@a"])
 def test_no_name_is_a_formula(name: str) -> None:
-    (line,) = csv.DictReader(io.StringIO(nodes_sheet(Placement((replace(NODES[0], node=name),), 0))))
+    (line,) = csv.DictReader(io.StringIO(nodes_sheet(NodePlaces((replace(NODES[0], node=name),), 0))))
     assert line["node"] == f"'{name}"

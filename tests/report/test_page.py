@@ -9,7 +9,7 @@ import pytest
 from tests.report.networks import Case, cases
 from toolchain.accuracy.closeness import Closeness, Inference, OutputCloseness
 from toolchain.accuracy.measure import Measured
-from toolchain.report.page import Span, plan_line, report_page
+from toolchain.report.page import RunSpan, plan_line, report_page
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.runtime.timing import modelled
 from toolchain.verify.verdict import Verified
@@ -50,17 +50,17 @@ def checked(page: str) -> Checker:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, tuple[Span, ...]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, tuple[RunSpan, ...]]:
     case = cases(tmp_path_factory.mktemp("cases"))["split on dpuv3"]
     found = summarise_model(case.built, case.job.folder / "graph", Told({"bundle": "here"}))
     return replace(found, exact=True, tensors=4), plan_line(case.built.machines, case.built.bundle.manifest)
 
 
-def page(summary: Summary, line: tuple[Span, ...]) -> str:
+def page(summary: Summary, line: tuple[RunSpan, ...]) -> str:
     return report_page(summary, line, INFERRED, VERIFIED)
 
 
-def test_it_is_well_formed_and_needs_nothing_else(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_it_is_well_formed_and_needs_nothing_else(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     text = page(*told)
     checker = checked(text)
     assert not checker.seen & {"script", "link", "img", "iframe", "object", "base", "form"}
@@ -70,7 +70,7 @@ def test_it_is_well_formed_and_needs_nothing_else(told: tuple[Summary, tuple[Spa
     assert page(*told) == text
 
 
-def test_it_tells_what_the_summary_does(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_it_tells_what_the_summary_does(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     text = page(*told)
     for row in told[0].costs.rows:
         assert f'<td class="name">{row.name}</td>' in text
@@ -82,7 +82,7 @@ def test_it_tells_what_the_summary_does(told: tuple[Summary, tuple[Span, ...]]) 
     assert text.count("<rect") == sum(span.ms > 0 for span in told[1])
 
 
-def test_names_of_a_model_stay_text(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_names_of_a_model_stay_text(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     summary, line = told
     rows = tuple(replace(row, name=HOSTILE, operators=HOSTILE, reason=HOSTILE) for row in summary.costs.rows)
     reasons = tuple(replace(reason, change=HOSTILE, ways=(HOSTILE,), nodes=(HOSTILE,)) for reason in summary.reasons)
@@ -93,7 +93,7 @@ def test_names_of_a_model_stay_text(told: tuple[Summary, tuple[Span, ...]]) -> N
     assert "&lt;script&gt;" in text
 
 
-def test_noise_is_a_warning(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_noise_is_a_warning(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     noisy = Closeness({"y": OutputCloseness(1.0, 1, 3, -5.0, 0.9)}, "t", 0.1, {"t": 0.1})
     made_up = page(replace(told[0], closeness=noisy), told[1])
     assert told[0].calibration == "made-up"
@@ -107,11 +107,11 @@ def test_noise_is_a_warning(told: tuple[Summary, tuple[Span, ...]]) -> None:
     assert "<b>no noise</b>" in page(replace(told[0], closeness=quiet), told[1])
 
 
-def test_what_is_not_exact_is_told_first(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_what_is_not_exact_is_told_first(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     assert '<b class="bad">NO</b>' in page(replace(told[0], exact=False), told[1])
 
 
-def test_nothing_on_the_machine_is_a_page_too(told: tuple[Summary, tuple[Span, ...]]) -> None:
+def test_nothing_on_the_machine_is_a_page_too(told: tuple[Summary, tuple[RunSpan, ...]]) -> None:
     costs = replace(told[0].costs, rows=(), borders=(), priced=False)
     text = page(replace(told[0], costs=costs, regions=(), reasons=(), constants=()), ())
     checked(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.networks import Case, case, split
-from toolchain.report.placement import FOLDED, HOST, MACHINE, Placed, Placement
+from toolchain.report.placement import FOLDED, HOST, MACHINE, NodePlaces, Placed
 
 
 def placed(where: str, macs: int) -> Placed:
@@ -23,7 +23,7 @@ def placed(where: str, macs: int) -> Placed:
     ],
 )
 def test_folded_nodes_count_on_neither_side(nodes: Sequence[Placed], node_percent: float, mac_percent: float) -> None:
-    found = Placement(tuple(nodes), 0)
+    found = NodePlaces(tuple(nodes), 0)
     assert (found.node_percent, found.mac_percent) == (node_percent, mac_percent)
     assert found.machine_macs <= found.macs == sum(node.macs for node in nodes if node.where != FOLDED)
 

@@ -7,7 +7,7 @@ import pytest
 
 from toolchain.passes.fuse import FAMILIES, family_of
 from toolchain.passes.templates import default_templates
-from toolchain.report.costs import Border, CostRow, Costs, Crossings
+from toolchain.report.costs import Border, CostRow, CostTable, Crossings
 from toolchain.report.reasons import LOSING, Advisor, Cause, Dropped, activations, find_causes, nodes_text
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, texts_of
@@ -75,7 +75,7 @@ def host(name: str, operators: str, ms: float, *reasons: Reason) -> CostRow:
 
 
 def found(*rows: CostRow, borders: tuple[Border, ...] = (), samples: int = 1) -> tuple[Cause, ...]:
-    return find_causes(Costs(samples, True, rows, borders, NONE, NONE, NONE), ADVISOR)
+    return find_causes(CostTable(samples, True, rows, borders, NONE, NONE, NONE), ADVISOR)
 
 
 def test_equal_reasons_are_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.verify.builds import build
 from toolchain.accuracy.closeness import Closeness, Inference, OutputCloseness
-from toolchain.report.placement import Placement, place_nodes
+from toolchain.report.placement import NodePlaces, place_nodes
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
 from toolchain.verify.verdict import Verified
@@ -94,7 +94,7 @@ def test_borders_and_calibration_are_in_every_summary(summary: Summary) -> None:
 
 
 def test_shares_of_nothing_are_none() -> None:
-    assert (Placement((), 0).node_percent, Placement((), 0).mac_percent) == (0.0, 0.0)
+    assert (NodePlaces((), 0).node_percent, NodePlaces((), 0).mac_percent) == (0.0, 0.0)
 
 
 NETWORK = """\

@@ -7,8 +7,8 @@ import pytest
 
 from toolchain.accuracy.closeness import Closeness, OutputCloseness
 from toolchain.graph.quantisation.ranges import MADE_UP
-from toolchain.report.costs import Costs, Crossings
-from toolchain.report.placement import HOST, MACHINE, Placed, Placement
+from toolchain.report.costs import CostTable, Crossings
+from toolchain.report.placement import HOST, MACHINE, NodePlaces, Placed
 from toolchain.report.region_use import MemoryRoom, OperationUse, RegionUse
 from toolchain.report.summary import MachineShare, StateTraffic, Summary
 from toolchain.report.summary_text import is_judged, operations_text, summary_data, summary_rows, summary_text, warnings_of
@@ -17,10 +17,10 @@ from toolchain.runtime.timing import Modelled
 USE = OperationUse("conv1", "conv2d", 1, 500.0, "conv", 400.0, 102_400, 2048)
 ROOMS = (MemoryRoom("ddr", False, 0, 0, 3000, 500), MemoryRoom("fm", True, 2000, 4000, 0, 0))
 REGION = RegionUse("region0", "toy", 1, 1, 500.0, 400.0, "conv", (USE,), ROOMS, (), 1, 256)
-NODES = Placement(
+NODES = NodePlaces(
     (Placed("conv1", "Conv", MACHINE, "conv1", "conv2d", "region0", "", 102_400, 0), Placed("gate", "Mul", HOST, "", "", "", "", 0, 0)), 2
 )
-COSTS = Costs(1, True, (), (), Crossings(2, 0.5, 4096), Crossings(2, 0.25, 1024), Crossings(1, 0.1, 0))
+COSTS = CostTable(1, True, (), (), Crossings(2, 0.5, 4096), Crossings(2, 0.25, 1024), Crossings(1, 0.1, 0))
 TIME = Modelled(1, 500.0, 0.005, 1.0, 0.25, 0.1)
 SUMMARY = Summary(
     "net", "toy", 1, 100_000, 256, NODES, "recorded", (REGION,), TIME, COSTS, (), (), {}, None, 0, None, {"bundle": "here"}

@@ -19,7 +19,7 @@ from bench.browser import browser, unpacked
 from tests.report.networks import cases
 from tests.timing.test_trace import small
 from toolchain.graph.regions import region_calls
-from toolchain.report.timeline_data import Legend, Node, Packed, packed, page_data, region_legend, timeline_page, write_timeline_page
+from toolchain.report.timeline_data import GraphNode, Legend, Packed, packed, page_data, region_legend, timeline_page, write_timeline_page
 from toolchain.timing.simulate import Timeline
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import program_of_build
@@ -121,7 +121,7 @@ def test_it_needs_nothing_else_and_is_the_same_again(region: tuple[Timeline, Leg
 def test_names_stay_text() -> None:
     timeline = small()
     count = len(timeline.program)
-    text = timeline_page(HOSTILE, timeline, Legend((Node(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
+    text = timeline_page(HOSTILE, timeline, Legend((GraphNode(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
     parser = Tags()
     parser.feed(text)
     assert parser.tags.count("script") == 2
@@ -189,7 +189,7 @@ def test_a_range_of_time_is_summed_by_kind_and_by_operation(region: tuple[Timeli
 def test_a_hostile_name_does_not_run(tmp_path: Path) -> None:
     timeline = small()
     count = len(timeline.program)
-    write_timeline_page(tmp_path / "page.html", HOSTILE, timeline, Legend((Node(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
+    write_timeline_page(tmp_path / "page.html", HOSTILE, timeline, Legend((GraphNode(HOSTILE, "add", ()),), [0] * count, [HOSTILE] * count))
     page = shown(tmp_path / "page.html")
     assert "<title>taken" not in page
     assert f'data-instructions="{count}"' in page

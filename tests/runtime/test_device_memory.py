@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.runtime.device_memory import Buffer, DeviceMemory, RecordCache, Records, residency_of
+from toolchain.runtime.device_memory import DeviceBuffer, DeviceMemory, RecordCache, Records, residency_of
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
@@ -22,7 +22,7 @@ MACHINE = load_machine("vta", overrides={"LOG_DRAM": "16"})
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20000)), max_size=30))
 def test_any_order_of_allocations(actions: list[tuple[bool, int]]) -> None:
-    memory, held = DeviceMemory(MACHINE), list[Buffer]()
+    memory, held = DeviceMemory(MACHINE), list[DeviceBuffer]()
     for free, number in actions:
         if free and held:
             memory.free(held.pop(number % len(held)))
@@ -72,7 +72,7 @@ class Store:
     def __init__(self) -> None:
         self.memory, self.placed = DeviceMemory(KERNEL_MACHINE), list[bytes]()
 
-    def __call__(self, content: bytes) -> Buffer:
+    def __call__(self, content: bytes) -> DeviceBuffer:
         self.placed.append(content)
         return self.memory.allocate(len(content))
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolchain.isa.sync_tokens import POST, WAIT
-from toolchain.runtime.explicit_tokens import Command, TokenBook
+from toolchain.runtime.explicit_tokens import QueuedInstruction, TokenBook
 from toolchain.spec.errors import UserError
 from toolchain.spec.load import load_machine
 
@@ -20,25 +20,25 @@ KINDS = {"load": "LOAD", "compute": "GEMM", "store": "STORE"}
 class Queue:
     """Commands beside their book; `done` are those of earlier flushes."""
 
-    commands: list[Command] = field(default_factory=list[Command])
+    commands: list[QueuedInstruction] = field(default_factory=list[QueuedInstruction])
 
     def __post_init__(self) -> None:
         self.book = TokenBook(MACHINE, self.commands)
 
-    def add(self, unit: str) -> Command:
+    def add(self, unit: str) -> QueuedInstruction:
         kind = [i.name for i in MACHINE.instructions].index(KINDS[unit])
-        command = Command(kind, UNITS.index(unit), {f.name: 0 for f in MACHINE.instructions[kind].fields})
+        command = QueuedInstruction(kind, UNITS.index(unit), {f.name: 0 for f in MACHINE.instructions[kind].fields})
         self.book.queued(command)
         self.commands.append(command)
         return command
 
-    def flush(self) -> list[Command]:
+    def flush(self) -> list[QueuedInstruction]:
         self.book.settle()
         done = list(self.commands)
         self.commands.clear()
         return done
 
-    def has(self, command: Command, action: str, source: str, target: str) -> bool:
+    def has(self, command: QueuedInstruction, action: str, source: str, target: str) -> bool:
         channel = self.book.known.channels[UNITS.index(source), UNITS.index(target)]
         bit = self.book.known.bits[command.kind, command.unit, action, channel.counter]
         return bool(command.values[bit.field] >> bit.bit & 1)

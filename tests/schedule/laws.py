@@ -9,7 +9,7 @@ from toolchain.analysis.clocks import happens_before, sync_faults
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order, leftovers
-from toolchain.analysis.races import UNWRITTEN, Timeline, find_hazards
+from toolchain.analysis.races import UNWRITTEN, Executed, find_hazards
 from toolchain.analysis.state import State
 from toolchain.emulator import reference
 from toolchain.isa.checks import build_program
@@ -65,7 +65,7 @@ def assert_ordered(program: Program, state: State) -> None:
     assert sync_faults(program, tokens, order, clocks) == []
     position = np.argsort(order)
     prints = footprints(program, state, order)
-    found = find_hazards(prints, Timeline(order, position, program.queue, queue_table(program.queue, program.queues).position, clocks))
+    found = find_hazards(prints, Executed(order, position, program.queue, queue_table(program.queue, program.queues).position, clocks))
     assert not (found.kind != UNWRITTEN).any()
 
 

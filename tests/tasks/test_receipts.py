@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.tasks.receipts import Receipt, Seen, changed, code_hashes, digest_of, look, new_receipt, read_receipt, seen, write_receipt
+from toolchain.tasks.receipts import Receipt, SeenFile, changed, code_hashes, digest_of, look, new_receipt, read_receipt, seen, write_receipt
 
 
 def test_a_file_is_its_content(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_file_that_looks_the_same_is_not_read_again(tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_bytes(b"old")
     stat = file.stat()
-    before = Seen(stat.st_size, stat.st_mtime_ns, "as it was")
+    before = SeenFile(stat.st_size, stat.st_mtime_ns, "as it was")
     assert look(file, before) == before
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     assert look(file, before) != before

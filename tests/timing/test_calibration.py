@@ -10,7 +10,7 @@ from toolchain.isa.decode import decode
 from toolchain.isa.program_file import load_program
 from toolchain.spec.load import load_machine
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.usage import Summary, summarise
+from toolchain.timing.usage import UsageSummary, summarise
 
 HAND, PLAIN, PIPELINED = "resnet50_hand.hex", "resnet50_compiled_plain.hex", "resnet50_compiled_pipelined.hex"
 
@@ -20,7 +20,7 @@ def vendor(path: Path, **limits: str) -> Timeline:
     return timed(load_program(load_machine("dpuv3", overrides=limits), path))
 
 
-def busy_ms(summary: Summary) -> dict[str, float]:
+def busy_ms(summary: UsageSummary) -> dict[str, float]:
     return {u.name: u.busy / summary.clock_khz for u in summary.units}
 
 

@@ -9,10 +9,10 @@ from tests.random_tokens import any_net, coupled_net, pair_net
 from tests.timing.test_simulate import any_costs, costs, run
 from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
-from toolchain.timing.timeline import Result
+from toolchain.timing.timeline import SimulationResult
 
 
-def same(one: Result, two: Result) -> bool:
+def same(one: SimulationResult, two: SimulationResult) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(two).values(), strict=True))
 
 

@@ -12,7 +12,7 @@ from toolchain.analysis import order as queues
 from toolchain.timing.cost import BankPorts, Costs, ResourcePorts
 from toolchain.timing.event_run import run_events
 from toolchain.timing.simulate import simulate
-from toolchain.timing.timeline import NOT_FETCHED, Result
+from toolchain.timing.timeline import NOT_FETCHED, SimulationResult
 
 
 def costs(cycles: Iterable[int], setup: Iterable[int] = (), latency: Iterable[int] = (), moves: dict[int, list[tuple[int, int]]] | None = None,
@@ -74,7 +74,7 @@ def test_time_deadlocks_only_where_tokens_do(data: st.DataObject) -> None:
     assert not finished or len(result.order) == len(case.queue)
 
 
-def run(case: Net, cost: Costs, fair: list[bool] | None = None) -> Result:
+def run(case: Net, cost: Costs, fair: list[bool] | None = None) -> SimulationResult:
     return simulate(case.table, case.tokens, cost, fair or [False])
 
 

@@ -12,7 +12,18 @@ from toolchain.analysis.footprints import footprints
 from toolchain.analysis.in_place import control_conflicts, repeat_diagnostics, repeats, self_conflicts
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order, leftovers
-from toolchain.analysis.races import UNWRITTEN, Hazards, Timeline, find_hazards, gather, hazard_code, hazard_diagnostic, hazards, lost_reads, relevant
+from toolchain.analysis.races import (
+    UNWRITTEN,
+    Executed,
+    Hazards,
+    find_hazards,
+    gather,
+    hazard_code,
+    hazard_diagnostic,
+    hazards,
+    lost_reads,
+    relevant,
+)
 from toolchain.analysis.state import State, new_state
 from toolchain.isa.checks import MOST, latched_violations, limited, portability
 from toolchain.isa.footprint.footprints import Footprints
@@ -119,12 +130,12 @@ def prepare_program(program: Program, state: State) -> Checked:
     return Checked(order, footprints(program, state, order, provenance), provenance, tokens, (), {})
 
 
-def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Timeline:
+def _timeline(program: Program, order: Ints, provenance: Provenance, clocks: Clocks) -> Executed:
     place = queue_table(program.queue, program.queues).position
-    return Timeline(order, provenance.position, program.queue, place, clocks)
+    return Executed(order, provenance.position, program.queue, place, clocks)
 
 
-def _hazards(prints: Footprints, timeline: Timeline, provenance: Provenance, preset: frozenset[str]) -> Hazards:
+def _hazards(prints: Footprints, timeline: Executed, provenance: Provenance, preset: frozenset[str]) -> Hazards:
     """Races of memories and of latched registers, which units share like memories; `stale_reads` finds reads of an unset register.
 
     Reads of values that are lost are none.

@@ -37,7 +37,7 @@ BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Timeline:
+class Executed:
     """order: as executed. position: its inverse. queue, place: where each instruction stands in which queue.
 
     clock: int [n, queues], how many of each queue are complete before an instruction starts (toolchain/analysis/clocks.py).
@@ -75,7 +75,7 @@ class Hazards:
         return Hazards(*(getattr(self, name)[chosen] for name in Hazards.__dataclass_fields__))
 
 
-def find_hazards(prints: Footprints, timeline: Timeline) -> Hazards:
+def find_hazards(prints: Footprints, timeline: Executed) -> Hazards:
     """Every race and every read of unwritten granules, with numpy."""
     runs = prints.runs
     parts: list[Hazards] = []
@@ -102,7 +102,7 @@ Events = tuple[Ints, Ints, Ints, NDArray[np.bool_]]
 """start, stop, instruction, write of every (elementary segment, access), sorted by (segment, order, reads first)"""
 
 
-def event_blocks(runs: Runs, timeline: Timeline) -> Iterator[Events]:
+def event_blocks(runs: Runs, timeline: Executed) -> Iterator[Events]:
     """The accesses to one memory, cut at every boundary of a run, about BLOCK events at a time."""
     edges = distinct(np.concatenate([runs.start, runs.stop]))
     low, high = np.searchsorted(edges, runs.start), np.searchsorted(edges, runs.stop)
@@ -124,7 +124,7 @@ def event_blocks(runs: Runs, timeline: Timeline) -> Iterator[Events]:
         first = last
 
 
-def _judge(memory: int, start: Ints, stop: Ints, instruction: Ints, write: NDArray[np.bool_], timeline: Timeline) -> Hazards:
+def _judge(memory: int, start: Ints, stop: Ints, instruction: Ints, write: NDArray[np.bool_], timeline: Executed) -> Hazards:
     count = len(start)
     number = np.arange(count)
     opens = np.maximum.accumulate(np.where(np.diff(start, prepend=-1) != 0, number, 0))
@@ -174,13 +174,13 @@ class _Task(ctypes.Structure):
     )
 
 
-def hazards(prints: Footprints, timeline: Timeline) -> Hazards:
+def hazards(prints: Footprints, timeline: Executed) -> Hazards:
     """Every race and every read of unwritten granules: in C where there is a compiler, else with numpy. Raises MemoryError."""
     library = load_checker("hazards")
     return find_hazards(prints, timeline) if library is None else _native(library, prints, timeline)
 
 
-def _native(library: ctypes.CDLL, prints: Footprints, timeline: Timeline) -> Hazards:
+def _native(library: ctypes.CDLL, prints: Footprints, timeline: Executed) -> Hazards:
     machine, runs = prints.program.machine, prints.runs
     sizes = np.array([granules(m) * machine.instances(m.scope) if m.kind != "register" else 0 for m in machine.memories], np.int64)
     arrays: dict[str, Array] = {
@@ -260,7 +260,7 @@ def relevant(prints: Footprints, found: Hazards, preset: frozenset[str]) -> Haza
     return found.take(kept)
 
 
-def lost_reads(prints: Footprints, provenance: Provenance, timeline: Timeline, found: Hazards) -> NDArray[np.bool_]:
+def lost_reads(prints: Footprints, provenance: Provenance, timeline: Executed, found: Hazards) -> NDArray[np.bool_]:
     """bool [runs]: the reads whose value is lost, of all instructions of such kinds, and from such memories, as hazards are about.
 
     A hazard names the last reader of a queue, so all readers of its kind are looked at: a lost read may stand before one that matters.
@@ -279,7 +279,7 @@ def lost_reads(prints: Footprints, provenance: Provenance, timeline: Timeline, f
 class _Look:
     prints: Footprints
     provenance: Provenance
-    timeline: Timeline
+    timeline: Executed
 
     def used(self, kind: int, memory: int, readers: Ints) -> Ints:
         """Readers, all of one kind, whose results rest on the memory's values and may be read later."""

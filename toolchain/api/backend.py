@@ -29,7 +29,7 @@ Shaped = tuple[DTypeLike, tuple[int, ...]]
 """dtype and shape of a tensor."""
 
 
-class Prepared(BackendRep):
+class PreparedModel(BackendRep):
     """A model for one machine. It is compiled when it first runs, for the sizes of these inputs, and again for other sizes of open dimensions."""
 
     def __init__(self, model: onnx.ModelProto, target: str, options: Mapping[str, Any]) -> None:
@@ -63,11 +63,11 @@ class MachineBackend(Backend):
     options: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
-    def prepare(cls, model: onnx.ModelProto, device: str = DEVICE, **kwargs: Any) -> Prepared:
+    def prepare(cls, model: onnx.ModelProto, device: str = DEVICE, **kwargs: Any) -> PreparedModel:
         """Checks the model. Raises ValidationError of onnx for one that is not valid."""
         del device
         super().prepare(model, DEVICE)
-        return Prepared(model, cls.target, {**cls.options, **kwargs})
+        return PreparedModel(model, cls.target, {**cls.options, **kwargs})
 
     @classmethod
     def run_node(

@@ -122,7 +122,7 @@ def _memory(machine: Machine, text: str) -> tuple[Memory, int]:
 
 
 @dataclass(frozen=True)
-class Job:
+class EmulatorJob:
     """A program with its memories loaded, ready to check and run."""
 
     program: Program
@@ -155,7 +155,7 @@ def emulate(arguments: argparse.Namespace) -> None:
     _report(arguments, job, timeline)
 
 
-def _load(arguments: argparse.Namespace) -> Job:
+def _load(arguments: argparse.Namespace) -> EmulatorJob:
     with sign("loading the machine"):
         machine = machine_of(arguments)
     watch = Stopwatch()
@@ -164,10 +164,10 @@ def _load(arguments: argparse.Namespace) -> Job:
     state = new_state(machine)
     loaded = load_memories(state, arguments.memory)
     set_registers(state, arguments.register)
-    return Job(program, state, tuple(loaded), watch)
+    return EmulatorJob(program, state, tuple(loaded), watch)
 
 
-def _checked(place: str, job: Job, hazards: bool) -> Checked:
+def _checked(place: str, job: EmulatorJob, hazards: bool) -> Checked:
     """Prepares a program; every warning and error names its file."""
     try:
         with job.watch.stage("checks"):
@@ -184,13 +184,13 @@ def _placed(diagnostic: Diagnostic, place: str) -> Diagnostic:
     return diagnostic if diagnostic.span or diagnostic.place else replace(diagnostic, place=place)
 
 
-def _write(job: Job, region: MemoryRegion, footprints: Footprints) -> None:
+def _write(job: EmulatorJob, region: MemoryRegion, footprints: Footprints) -> None:
     data = job.state.memories[region.memory][region.instance]
     length = _used(job, region, footprints) - region.offset if region.length is None else region.length
     write_atomic(region.path, data[region.offset : region.offset + max(length, 0)].tobytes())
 
 
-def _used(job: Job, region: MemoryRegion, footprints: Footprints) -> int:
+def _used(job: EmulatorJob, region: MemoryRegion, footprints: Footprints) -> int:
     """The end of the bytes that were loaded into a memory instance or touched there by the program."""
     machine, runs = job.program.machine, footprints.runs
     memory = machine.memory[region.memory]
@@ -215,7 +215,7 @@ def _draw(path: Path, name: str, timeline: Timeline) -> None:
         write_trace(timeline, path)
 
 
-def _report(arguments: argparse.Namespace, job: Job, timeline: Timeline) -> None:
+def _report(arguments: argparse.Namespace, job: EmulatorJob, timeline: Timeline) -> None:
     from toolchain.timing.usage import summary_data, summary_text
 
     if arguments.trace:

@@ -11,7 +11,7 @@ from toolchain.spec.errors import UserError, fail, one_line, placed
 from toolchain.spec.files import is_file
 
 if TYPE_CHECKING:
-    from toolchain.explore.results import Result
+    from toolchain.explore.results import StudyResult
     from toolchain.explore.study import Study
     from toolchain.spec.model import Machine
 
@@ -22,7 +22,7 @@ PAGE, SHEET, DATA = "front.html", "points.csv", "points.json"
 def explore(arguments: argparse.Namespace) -> None:
     """Measures, then prints the front. Raises UserError E0001, E01xx, E0002, E08xx, E1501, E1502, E1503."""
     from toolchain.commands.machine import sign
-    from toolchain.explore.results import Result, better_text, result_text
+    from toolchain.explore.results import StudyResult, better_text, result_text
     from toolchain.explore.session import explore as measure_all
     from toolchain.report.tables import counted
     from toolchain.tasks.machines import folder_name
@@ -34,7 +34,7 @@ def explore(arguments: argparse.Namespace) -> None:
     with sign("exploring") as status:
         say = status if sys.stderr.isatty() else _plain
         found = measure_all(study, folder, root, lambda text: say(one_line(f"{text} ...")), arguments.workers, arguments.scheduler)
-    result = Result(study, found)
+    result = StudyResult(study, found)
     _write(result, folder, root)
     print(result_text(result, sys.stdout.isatty(), shutil.get_terminal_size().columns), end="")
     if result.beaten:
@@ -100,7 +100,7 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, text.split(","))))
 
 
-def _write(result: "Result", folder: Path, root: Path) -> None:
+def _write(result: "StudyResult", folder: Path, root: Path) -> None:
     import json
 
     from toolchain.explore.results import result_data, result_sheet, study_page

@@ -67,9 +67,9 @@ def compare(arguments: argparse.Namespace) -> int:
 
 def _recorded(arguments: argparse.Namespace) -> "Mapping[str, RecordedRun]":
     from toolchain.runtime.executor import load
-    from toolchain.verify.cosim import Recorder
+    from toolchain.verify.cosim import RunRecorder
 
-    path, recorder = Path(arguments.bundle), Recorder()
+    path, recorder = Path(arguments.bundle), RunRecorder()
     with sign("emulating"):
         executor = load(path, device=recorder)
         executor.run(_sample(executor.manifest.inputs, arguments))

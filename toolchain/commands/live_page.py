@@ -24,7 +24,7 @@ Address = tuple[str, int] | str
 
 
 @dataclass(frozen=True)
-class State:
+class PageState:
     """page: the last good one, HTML. mistake: text for a person, empty for none. busy: whether a new page is on its way."""
 
     page: str = ""
@@ -46,7 +46,7 @@ class State:
 class Live:
     """The state that all clients see. closed: whether they are to go."""
 
-    state: State = State()
+    state: PageState = PageState()
     closed: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -62,7 +62,7 @@ class Live:
             self.closed = True
             self.changed.notify_all()
 
-    def after(self, seen: State | None) -> State | None:
+    def after(self, seen: PageState | None) -> PageState | None:
         """The next state, or the same once more after a while; None when all is over."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or self.state != seen, BEAT_SECONDS)
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("X-Frame-Options", "DENY")
 
-    def _page(self, state: State) -> None:
+    def _page(self, state: PageState) -> None:
         body = live_text(state).encode(errors="replace")
         self._head("text/html")
         self.send_header("Content-Length", str(len(body)))
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _events(self, live: Live) -> None:
         self._head("text/event-stream")
         self.end_headers()
-        seen: State | None = None
+        seen: PageState | None = None
         while (seen := live.after(seen)) is not None:
             self.wfile.write(seen.event.encode())
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Silent: requests are no news."""
 
 
-def live_text(state: State) -> str:
+def live_text(state: PageState) -> str:
     """The page with the script that follows the events; before the first good one a page that waits for it."""
     from toolchain.report.tables import html_environment
 

@@ -47,7 +47,7 @@ def front(found: Measured, objectives: Sequence[str]) -> list[Point]:
 
 
 @dataclass(frozen=True)
-class Step:
+class AxisStep:
     """From one value of an axis to the next, everything else the same: by how many per cent each objective changes, as the geometric mean over so
     many pairs of points."""
 
@@ -58,14 +58,14 @@ class Step:
     percent: Mapping[str, float]
 
 
-def steps(study: Study, found: Measured) -> Iterator[Step]:
+def steps(study: Study, found: Measured) -> Iterator[AxisStep]:
     """For each axis and each pair of values that stand beside each other in the study, where points were measured."""
     known = measured(found, study.objectives)
     for place, axis in enumerate(study.axes):
         for first, then in itertools.pairwise(axis.values):
             pairs = [(each, other) for point, each in known.items() if point[place] == first and (other := known.get(_with(point, place, then)))]
             if pairs:
-                yield Step(axis.name, first, then, len(pairs), {name: _mean(pairs, name) for name in study.objectives})
+                yield AxisStep(axis.name, first, then, len(pairs), {name: _mean(pairs, name) for name in study.objectives})
 
 
 def _with(point: Point, place: int, value: str) -> Point:
@@ -97,7 +97,7 @@ TICKS = 5
 
 
 @dataclass(frozen=True)
-class Result:
+class StudyResult:
     """found: every point, in the order of the study."""
 
     study: Study
@@ -108,7 +108,7 @@ class Result:
         return front(self.found, self.study.objectives)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[AxisStep]:
         return list(steps(self.study, self.found))
 
     @property
@@ -136,7 +136,7 @@ class Result:
         return [point for point in self.front if dominates(self.found[point], start, self.study.objectives)]
 
 
-def result_text(result: Result, terminal: bool = False, width: int = 120) -> str:
+def result_text(result: StudyResult, terminal: bool = False, width: int = 120) -> str:
     """Ends in one line feed."""
     study, known = result.study, measured(result.found, result.study.objectives)
     refused = len(result.found) - len(known)
@@ -151,7 +151,7 @@ def result_text(result: Result, terminal: bool = False, width: int = 120) -> str
     return "\n".join(parts)
 
 
-def _front(result: Result, terminal: bool, width: int) -> str:
+def _front(result: StudyResult, terminal: bool, width: int) -> str:
     study = result.study
     rows = [
         _row(result, point, "as shipped" if point == study.start else "better" if point in result.beaten else "") for point in result.front[:SHOWN]
@@ -164,19 +164,19 @@ def _front(result: Result, terminal: bool, width: int) -> str:
     return text + (f"and {counted(left, 'point')} more\n" if left > 0 else "")
 
 
-def _row(result: Result, point: Point, remark: str) -> list[str]:
+def _row(result: StudyResult, point: Point, remark: str) -> list[str]:
     outcome = result.found[point]
     figures = [figure_text(name, outcome.figures.get(name)) for name in result.study.objectives]
     return [*point, *figures, ", ".join(dict.fromkeys(outcome.limits)), remark]
 
 
-def _steps(result: Result, terminal: bool, width: int) -> str:
+def _steps(result: StudyResult, terminal: bool, width: int) -> str:
     names = result.study.objectives
     rows = [[s.axis, f"{s.first} to {s.then}", *(f"{s.percent[name]:+.1f} %" for name in names), str(s.pairs)] for s in result.steps]
     return table_text(["a step of", "", *names, "pairs"], rows, (0, 1), terminal, width)
 
 
-def result_sheet(result: Result) -> str:
+def result_sheet(result: StudyResult) -> str:
     """CSV: a line for each point, in the order of the study."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -188,7 +188,7 @@ def result_sheet(result: Result) -> str:
     return out.getvalue()
 
 
-def result_data(result: Result) -> "dict[str, Tree]":
+def result_data(result: StudyResult) -> "dict[str, Tree]":
     """As JSON holds it."""
     best = set(result.front)
     return {
@@ -207,7 +207,7 @@ def _point(study: Study, point: Point, outcome: Outcome, best: bool) -> "dict[st
     return {"values": values, "figures": {**outcome.figures}, "front": best, "refused": outcome.refused, "limits": limits, "reports": reports}
 
 
-def reasons_for(result: Result, point: Point) -> Iterator[str]:
+def reasons_for(result: StudyResult, point: Point) -> Iterator[str]:
     """Why a point is better than the machine as its file has it: the values that differ, and the figures that follow."""
     study = result.study
     if study.start is None:
@@ -233,7 +233,7 @@ def _host_has_more(base: Outcome, other: Outcome) -> bool:
     return ms < 0 < total
 
 
-def better_text(result: Result) -> str:
+def better_text(result: StudyResult) -> str:
     """A paragraph for each point that is better than the machine as shipped."""
     return "\n".join("better than as shipped: " + "; ".join(reasons_for(result, point)) for point in result.beaten[:SHOWN])
 
@@ -249,7 +249,7 @@ class Dot:
     link: str
 
 
-def study_page(result: Result, folder: Path, root: Path) -> str:
+def study_page(result: StudyResult, folder: Path, root: Path) -> str:
     """folder: where the page goes. root: of the builds that it links to. Ends in one line feed."""
     names = result.study.objectives
     up, across = names[0], names[min(1, len(names) - 1)]
@@ -268,7 +268,7 @@ def _axis_name(name: str) -> str:
     return f"{name}, {unit}" if unit not in ("", name) else name
 
 
-def _span(result: Result, name: str) -> tuple[float, float]:
+def _span(result: StudyResult, name: str) -> tuple[float, float]:
     """Least and largest figure, never the same."""
     values = [each.figures[name] for each in measured(result.found, result.study.objectives).values()] or [0.0]
     low, high = min(values), max(values)
@@ -279,14 +279,14 @@ def _place(value: float, span: tuple[float, float], first: float, last: float) -
     return round(first + (value - span[0]) / (span[1] - span[0]) * (last - first), 1)
 
 
-def _ticks(result: Result, name: str, first: float, last: float) -> Iterator[tuple[float, str]]:
+def _ticks(result: StudyResult, name: str, first: float, last: float) -> Iterator[tuple[float, str]]:
     span = _span(result, name)
     for number in range(TICKS):
         value = span[0] + (span[1] - span[0]) * number / (TICKS - 1)
         yield _place(value, span, first, last), f"{value:.3g}"
 
 
-def _dots(result: Result, up: str, across: str, builds: str) -> Iterator[Dot]:
+def _dots(result: StudyResult, up: str, across: str, builds: str) -> Iterator[Dot]:
     """Points of the front last, so that they lie on top."""
     best, known = result.front, measured(result.found, result.study.objectives)
     for point in sorted(known, key=lambda point: (point in best, point == result.study.start)):
@@ -302,7 +302,7 @@ def _link(reports: Sequence[str], builds: str) -> str:
     return f"{builds}/{reports[0]}" if reports else ""
 
 
-def _rows(result: Result, builds: str) -> Iterator[tuple[Point, bool, list[str], str, str, str]]:
+def _rows(result: StudyResult, builds: str) -> Iterator[tuple[Point, bool, list[str], str, str, str]]:
     best = set(result.front)
     for point, each in result.found.items():
         figures = [figure_text(name, each.figures.get(name)) for name in OBJECTIVES]

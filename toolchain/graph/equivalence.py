@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.intervals import interval_of
-from toolchain.graph.pieces import OPERAND, WHOLE, Crop, Pieces, Source, cropped, enough, looks_out
+from toolchain.graph.pieces import OPERAND, WHOLE, Crop, Pieces, SourceModel, cropped, enough, looks_out
 from toolchain.graph.rewrite import captured, is_float, known_shape
 from toolchain.graph.session import ONCE, run_session
 from toolchain.graph.store import Store, open_model
@@ -67,7 +67,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     deviations: root mean square of tensors by name; 1 for others. store: has the weights of both.
     Raises UserError E0910 where ONNX Runtime cannot run a piece.
     """
-    old, new = Source(before), Source(after)
+    old, new = SourceModel(before), SourceModel(after)
     functions = {**before.functions, **after.functions}
     pieces = [piece for piece in _new_pieces(old, new) if all(known_shape(old.values[name]) is not None for name in piece.fed)]
     pieces = [replace(p, crop=enough([old.values[n] for n in sorted(p.fed)], (p.before[1], p.after[1]), functions)) for p in pieces]
@@ -88,7 +88,7 @@ def find_mismatch(before: ir.Model, after: ir.Model, deviations: Mapping[str, fl
     return min(wrong, key=lambda item: item[0])[1] if wrong else None
 
 
-def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
+def _new_pieces(old: SourceModel, new: SourceModel) -> Iterator[_Piece]:
     """In the order of the later model."""
     for node in new.places:
         for value in node.outputs:
@@ -98,7 +98,7 @@ def _new_pieces(old: Source, new: Source) -> Iterator[_Piece]:
                 yield _Piece(value.name, node, *_operands(value.name, old, new))
 
 
-def _operands(tensor: str, old: Source, new: Source) -> tuple[tuple[set[str], list[ir.Node]], tuple[set[str], list[ir.Node]]]:
+def _operands(tensor: str, old: SourceModel, new: SourceModel) -> tuple[tuple[set[str], list[ir.Node]], tuple[set[str], list[ir.Node]]]:
     """Operands and operators of a piece in both models.
 
     Operands of the later one that the earlier does not read on its way to the tensor, such as the other name of a value, are computed and not fed:
@@ -120,7 +120,7 @@ def same_operator(one: ir.Node, other: ir.Node) -> bool:
     return names[0] == names[1] and all(str(one.attributes[key].value) == str(other.attributes[key].value) for key in one.attributes)
 
 
-def _groups(pieces: Sequence[_Piece], old: Source) -> list[list[_Piece]]:
+def _groups(pieces: Sequence[_Piece], old: SourceModel) -> list[list[_Piece]]:
     """As many as may be fed at once, of the same rows and columns."""
     groups, total = list[list[_Piece]](), 0
     for piece in sorted(pieces, key=lambda piece: piece.crop):

@@ -131,7 +131,7 @@ def _model(proto: onnx.ModelProto, part: onnx.GraphProto) -> onnx.ModelProto:
 
 
 @dataclass
-class Source:
+class SourceModel:
     """A sorted model to take pieces from, with its tensors and the places of its nodes looked up once."""
 
     model: ir.Model

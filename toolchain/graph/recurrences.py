@@ -24,7 +24,7 @@ BY_ACTIVATION = ("activation_alpha", "activation_beta")
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """weights: [directions, gates * hidden, size]. states: [directions, gates * hidden, hidden]. biases: of the products with the inputs and with the
     states, [directions, gates * hidden] each; None for none. peepholes: [directions, 3 * hidden]. sizes: of the node's."""
 
@@ -46,7 +46,7 @@ class Layer:
         return tuple(self.node.outputs)
 
 
-def layer_of(node: ir.Node) -> Layer | None:
+def layer_of(node: ir.Node) -> RecurrentLayer | None:
     """None for other operators, and where the layer is no float32 sequence of one sample with known weights whose whole length counts."""
     sizes = recurrence_of(node)
     if sizes is None or sizes.rows != sizes.steps or sizes.steps < 2 or integer(node, "layout", 0):
@@ -61,7 +61,7 @@ def layer_of(node: ir.Node) -> Layer | None:
     if not _whole(given[4], sizes.steps) or (sizes.directions > 1 and any(name in node.attributes for name in BY_ACTIVATION)):
         return None
     biases = None if bias is None else (bias[:, : sizes.gates], bias[:, sizes.gates :])
-    return Layer(node, x, weights, states, biases, peepholes, sizes)
+    return RecurrentLayer(node, x, weights, states, biases, peepholes, sizes)
 
 
 def _whole(lengths: ir.Value | None, steps: int) -> bool:
@@ -70,7 +70,7 @@ def _whole(lengths: ir.Value | None, steps: int) -> bool:
     return lengths is None or (known is not None and bool(np.all(known == steps)))
 
 
-def loops_of(graph: ir.Graph, layer: Layer, products: ir.Value) -> list[ir.Node]:
+def loops_of(graph: ir.Graph, layer: RecurrentLayer, products: ir.Value) -> list[ir.Node]:
     """A loop for each direction, not yet in the graph; the first is called as the layer.
 
     products: of all steps' inputs, [1, steps, directions * gates * hidden].
@@ -86,7 +86,7 @@ def loops_of(graph: ir.Graph, layer: Layer, products: ir.Value) -> list[ir.Node]
     return [_loop(graph, layer, products, number, starts[number], json.dumps(told)) for number in range(layer.sizes.directions)]
 
 
-def _initial_states(graph: ir.Graph, layer: Layer) -> list[list[ir.Value]]:
+def _initial_states(graph: ir.Graph, layer: RecurrentLayer) -> list[list[ir.Value]]:
     """By direction, each [1, 1, hidden]; those that are computed are split in front of the layer."""
     node, found = layer.node, list[Sequence[ir.Value]]()
     for number in range(INITIAL, INITIAL + STATES[node.op_type]):
@@ -112,7 +112,7 @@ def _parted(graph: ir.Graph, node: ir.Node, number: int) -> Sequence[ir.Value]:
     return made.outputs
 
 
-def _loop(graph: ir.Graph, layer: Layer, products: ir.Value, number: int, starts: Sequence[ir.Value], told: str) -> ir.Node:
+def _loop(graph: ir.Graph, layer: RecurrentLayer, products: ir.Value, number: int, starts: Sequence[ir.Value], told: str) -> ir.Node:
     node, sizes, backwards = layer.node, layer.sizes, int(layer.reversed[number])
     name = fresh_name(graph, f"{node.name}.reverse") if number else node.name or ""
     attributes = {"num_scan_inputs": 1, "scan_input_axes": [1], "scan_input_directions": [backwards], "scan_output_directions": [backwards]}
@@ -125,7 +125,7 @@ def _loop(graph: ir.Graph, layer: Layer, products: ir.Value, number: int, starts
     return made
 
 
-def _body(graph: ir.Graph, layer: Layer, number: int, name: str, states: int) -> ir.Graph:
+def _body(graph: ir.Graph, layer: RecurrentLayer, number: int, name: str, states: int) -> ir.Graph:
     """One step: the layer with one step whose input is zero, and whose bias has the products with the true input.
 
     It reads its constants from the graph around it, where they are stored once.
@@ -158,7 +158,7 @@ def _body(graph: ir.Graph, layer: Layer, number: int, name: str, states: int) ->
     return ir.Graph([*before, row], [*step.outputs[1:], every], nodes=nodes, name=name)
 
 
-def _step_attributes(layer: Layer, number: int) -> dict[str, ir.Attr]:
+def _step_attributes(layer: RecurrentLayer, number: int) -> dict[str, ir.Attr]:
     """The layer's attributes for one direction, which the loop takes."""
     found = {name: attribute for name, attribute in layer.node.attributes.items() if name not in ("direction", "layout")}
     if "activations" in found and layer.sizes.directions > 1:
@@ -220,21 +220,21 @@ def products_of(loop: ir.Node) -> ir.Value:
 
 
 @dataclass(frozen=True)
-class Step:
-    """The constants of one direction, as `Layer` has them."""
+class StepConstants:
+    """The constants of one direction, as `RecurrentLayer` has them."""
 
     states: Array
     bias: Array
     peepholes: Array | None
 
 
-def step_of(loop: ir.Node) -> Step:
+def step_of(loop: ir.Node) -> StepConstants:
     node = _step_node(loop)
     biases = _given(node, 3).producer()
     states, bias = constant(node.inputs[2]), None if biases is None else constant(biases.inputs[1])
     if states is None or bias is None:
         raise ValueError(f"'{loop.name}' is no loop of a recurrent layer")
-    return Step(states, bias, constant(node.inputs[PEEPHOLES]) if len(node.inputs) > PEEPHOLES else None)
+    return StepConstants(states, bias, constant(node.inputs[PEEPHOLES]) if len(node.inputs) > PEEPHOLES else None)
 
 
 def _given(node: ir.Node, number: int) -> ir.Value:

@@ -7,7 +7,7 @@ from itertools import pairwise, repeat
 
 import numpy as np
 
-from toolchain.isa.assembly_line import Faults, Form, LineReader, Memo, TokenError, forms, write_value
+from toolchain.isa.assembly_line import Faults, Form, LineReader, TokenError, TokenMemo, forms, write_value
 from toolchain.isa.checks import MOST, Violation, build_program, limited, refuse, violations
 from toolchain.isa.encode import encode_streams, lengths, matched_value
 from toolchain.isa.program import Ints, Program
@@ -201,7 +201,7 @@ def _commented(line: str, footprints: Comments, index: int) -> str:
     return f"{line}  # {' '.join(text.split())}" if text else line
 
 
-def _block(program: Program, first: int, stop: int, writers: dict[int, list[tuple[str, Memo[int, str]]]]) -> list[str]:
+def _block(program: Program, first: int, stop: int, writers: dict[int, list[tuple[str, TokenMemo[int, str]]]]) -> list[str]:
     """The lines of instructions first..stop-1."""
     kinds = program.kind[first:stop]
     lines = [""] * len(kinds)
@@ -214,7 +214,7 @@ def _block(program: Program, first: int, stop: int, writers: dict[int, list[tupl
     return lines
 
 
-def _texts(program: Program, kind: int, rows: Ints, writers: list[tuple[str, Memo[int, str]]]) -> Iterator[str]:
+def _texts(program: Program, kind: int, rows: Ints, writers: list[tuple[str, TokenMemo[int, str]]]) -> Iterator[str]:
     """One line for each row of one kind."""
     own = program.columns[kind]
     columns: list[Iterator[str]] = [repeat(program.machine.instructions[kind].name, len(rows))]
@@ -225,9 +225,9 @@ def _texts(program: Program, kind: int, rows: Ints, writers: list[tuple[str, Mem
     return map("".join, zip(*columns, strict=True))
 
 
-def _writer(form: Form) -> list[tuple[str, Memo[int, str]]]:
+def _writer(form: Form) -> list[tuple[str, TokenMemo[int, str]]]:
     """For each field: its name, and its text by value, with the space before it; empty where it is left out."""
-    return [(f.name, Memo(_spell(form, f, place < form.positional))) for place, f in enumerate(form.fields)]
+    return [(f.name, TokenMemo(_spell(form, f, place < form.positional))) for place, f in enumerate(form.fields)]
 
 
 def _spell(form: Form, field: Field, positional: bool) -> Callable[[int], str]:

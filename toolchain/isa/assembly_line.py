@@ -28,7 +28,7 @@ class TokenError(Exception):
         return TokenError(self.code, self.message, self.hint, offset, ahead)
 
 
-class Memo(dict[K, V], Generic[K, V]):
+class TokenMemo(dict[K, V], Generic[K, V]):
     """A function's answers, kept: programs repeat the same few tokens and values."""
 
     def __init__(self, answer: Callable[[K], V]) -> None:
@@ -115,8 +115,8 @@ class LineReader:
         self.form = form
         self.paired: Mapping[str, int] = form.slots if form.pairs else {}
         self.defaults = [f.default for f in form.fields]
-        self.assigned: Memo[str, tuple[int, int]] = Memo(self._assignment)
-        self.values: list[Memo[str, int]] = [Memo(partial(read_value, field)) for field in form.fields]
+        self.assigned: TokenMemo[str, tuple[int, int]] = TokenMemo(self._assignment)
+        self.values: list[TokenMemo[str, int]] = [TokenMemo(partial(read_value, field)) for field in form.fields]
         self.names = [field.name for field in form.fields[form.positional :]] if form.pairs else []
 
     def read(self, tokens: list[str], faults: Faults) -> list[int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.isa.checks import MOST, Violation, build_program, refuse, violations
-from toolchain.isa.encode import Part, Words, as_words, lengths, matched_value, parts, pattern, unused, word_bytes
+from toolchain.isa.encode import WordPart, Words, as_words, lengths, matched_value, parts, pattern, unused, word_bytes
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import Diagnostic, UserError, fail
 from toolchain.spec.evaluate import align
@@ -171,7 +171,7 @@ def _columns(machine: Machine, instruction: Instruction, words: Words, first: In
     return found
 
 
-def _value(field: Field, places: Sequence[Part], held: Sequence[Words]) -> Ints:
+def _value(field: Field, places: Sequence[WordPart], held: Sequence[Words]) -> Ints:
     stored = held[places[0].word] >> np.uint64(places[0].shift)
     stored &= np.uint64(places[0].mask)
     for part in places[1:]:

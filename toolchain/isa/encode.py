@@ -17,7 +17,7 @@ Words = NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WordPart:
     """Bits of a field inside one word: `(word >> shift) & mask` gives the field's bits from `up` on."""
 
     word: int
@@ -31,13 +31,13 @@ def word_bytes(encoding: Encoding) -> int:
     return math.gcd(encoding.unit_bytes, 8)
 
 
-def parts(field: Field, word_bits: int) -> tuple[Part, ...]:
+def parts(field: Field, word_bits: int) -> tuple[WordPart, ...]:
     """One part for each word that the field touches; one in all, unless it straddles."""
-    found: list[Part] = []
+    found: list[WordPart] = []
     bit, end = field.lsb, field.lsb + field.bits
     while bit < end:
         stop = min(end, (bit // word_bits + 1) * word_bits)
-        found.append(Part(bit // word_bits, bit % word_bits, (1 << (stop - bit)) - 1, bit - field.lsb))
+        found.append(WordPart(bit // word_bits, bit % word_bits, (1 << (stop - bit)) - 1, bit - field.lsb))
         bit = stop
     return tuple(found)
 

@@ -11,7 +11,7 @@ from toolchain.spec.errors import Diagnostic, Span, UserError, fail, nearest
 from toolchain.spec.yaml_nodes import Node
 
 if TYPE_CHECKING:
-    from toolchain.models.functions import Library
+    from toolchain.models.functions import FunctionLibrary
 
 MAX_LAYERS = 20_000
 MAX_STEPS = 100_000
@@ -41,7 +41,7 @@ class _Scope:
     results: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def expand(root: Node, inputs: Mapping[str, Shape], library: "Library | None" = None, below: Mapping[str, int] | None = None) -> Network:
+def expand(root: Node, inputs: Mapping[str, Shape], library: "FunctionLibrary | None" = None, below: Mapping[str, int] | None = None) -> Network:
     """The network that a model file's `layers` describe. library: of the functions that layers call. below: the limits of inputs of whole numbers.
 
     Raises UserError E0801 to E0806, E0809 and E0810, with the place of each mistake."""
@@ -75,7 +75,7 @@ class _Expansion:
         shapes: dict[str, Shape],
         blocks: Mapping[str, Node],
         defaults: Mapping[str, Mapping[str, Node]],
-        library: "Library | None",
+        library: "FunctionLibrary | None",
         below: Mapping[str, int],
     ) -> None:
         self.layers: list[Layer] = []

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"line: (\d+) column: (\d+)\)\]\\?n?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Function:
+class LayerFunction:
     """takes: how many operands. attributes: names; a call gives all of them. gives: how many results."""
 
     name: str
@@ -34,11 +34,11 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Library:
+class FunctionLibrary:
     """text: of the file."""
 
     text: str = field(repr=False)
-    functions: Mapping[str, Function]
+    functions: Mapping[str, LayerFunction]
 
     def check(self, name: str, operands: int, attributes: Mapping[str, Value], span: Span) -> None:
         """Raises UserError E0814 where there is no such function, or it takes something else."""
@@ -59,7 +59,7 @@ def function_protos(text: str) -> list[onnx.FunctionProto]:
     return list(_parsed(text).functions)
 
 
-def load_library(node: Node, path: Path) -> Library:
+def load_library(node: Node, path: Path) -> FunctionLibrary:
     """The library that the model file `path` names. Raises UserError E0001 (no such file) and E0813 for one that cannot be read."""
     file = present_file(node, path)
     try:
@@ -77,7 +77,7 @@ def load_library(node: Node, path: Path) -> Library:
             raise fail(
                 "E0813", f"the function '{function.name}' is of the domain '{function.domain}'", hint=f'write domain: "{DOMAIN}"', place=str(file)
             )
-    return Library(text, {each.name: Function(each.name, len(each.input), tuple(each.attribute), len(each.output)) for each in found})
+    return FunctionLibrary(text, {each.name: LayerFunction(each.name, len(each.input), tuple(each.attribute), len(each.output)) for each in found})
 
 
 def _parsed(text: str) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from toolchain.spec.schema import validate
 from toolchain.spec.yaml_nodes import MAX_BYTES, Node, parse_yaml
 
 if TYPE_CHECKING:
-    from toolchain.models.functions import Library
+    from toolchain.models.functions import FunctionLibrary
 
 CALIBRATION_SAMPLES = 8
 
@@ -111,7 +111,7 @@ def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | 
     }
 
 
-def _library(root: Node, path: Path) -> "Library | None":
+def _library(root: Node, path: Path) -> "FunctionLibrary | None":
     if (named := root.get("functions")) is None:
         return None
     from toolchain.models.functions import load_library

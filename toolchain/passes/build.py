@@ -13,7 +13,7 @@ import onnx_ir as ir
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
-from toolchain.graph.quantisation.table import Samples, Seen, Table, calibrate, sample_at
+from toolchain.graph.quantisation.table import Samples, SeenTensor, Table, calibrate, sample_at
 from toolchain.graph.rewrite import keep_given_names
 from toolchain.graph.session import ONCE
 from toolchain.graph.store import Store
@@ -110,7 +110,7 @@ def declared_table(path: Path, dims: Mapping[str, int], pipeline: Pipeline | Non
 def united_table(seen: Table, declared: Table) -> Table:
     """A quantised model's own ranges, and of its other tensors those of made-up samples."""
     means = {name: seen.tensors[name].means if name in seen.tensors else () for name in declared.tensors}
-    ranges = {name: Seen(found.spread, means[name]) for name, found in declared.tensors.items()}
+    ranges = {name: SeenTensor(found.spread, means[name]) for name, found in declared.tensors.items()}
     unusable = tuple(name for name in seen.unusable if name not in ranges)
     return Table(0 if seen.failure else seen.samples, {**seen.tensors, **ranges}, unusable)
 

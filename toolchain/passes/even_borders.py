@@ -14,7 +14,7 @@ from toolchain.graph.integers.calls import EVENED, Call, is_candidate, read_call
 from toolchain.graph.quantisation.ranges import rounded
 from toolchain.graph.quantisation.statistics import groups_of
 from toolchain.graph.quantisation.stepping import Stepper
-from toolchain.graph.quantisation.table import Samples, Seen, Table, ranging, seen_of
+from toolchain.graph.quantisation.table import Samples, SeenTensor, Table, ranging, seen_of
 from toolchain.graph.rewrite import add_constant, constant, fresh_name, known_shape, multiplied
 from toolchain.operations.library import Kinds
 from toolchain.passes.equalise import LEAST_RANGE
@@ -40,7 +40,7 @@ class Divided:
     """The divisor of each channel of a tensor, and statistics of the divided tensor."""
 
     divisor: Vector
-    seen: Seen
+    seen: SeenTensor
 
 
 def even_borders(model: ir.Model, samples: Samples, count: int, table: Table, kinds: Kinds, power: float) -> Evened:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Reasons, note_reasons, note_refusals, reasons_of, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
-from toolchain.graph.recurrences import RECURRENCE, Layer, is_loop, layer_of, loops_of, products_of, release, starts_of, step_of
+from toolchain.graph.recurrences import RECURRENCE, RecurrentLayer, is_loop, layer_of, loops_of, products_of, release, starts_of, step_of
 from toolchain.graph.rewrite import (
     Array,
     add_constant,
@@ -48,7 +48,7 @@ class SplitRecurrent(Pass):
         return model
 
 
-def _split(graph: ir.Graph, layer: Layer) -> None:
+def _split(graph: ir.Graph, layer: RecurrentLayer) -> None:
     node = layer.node
     rows = reshaped(graph, layer.x, (1, layer.sizes.steps, layer.sizes.size), f"{node.name}.rows", node)
     loops = loops_of(graph, layer, _products(graph, layer, rows))
@@ -78,7 +78,7 @@ def reshaped(graph: ir.Graph, value: ir.Value, size: tuple[int, ...], name: str,
     return made.outputs[0]
 
 
-def _products(graph: ir.Graph, layer: Layer, rows: ir.Value) -> ir.Value:
+def _products(graph: ir.Graph, layer: RecurrentLayer, rows: ir.Value) -> ir.Value:
     """The products of all steps and directions, with the bias of the inputs: [1, steps, directions * gates * hidden]."""
     name, sizes = f"{layer.node.name}.inputs", layer.sizes
     weights = np.ascontiguousarray(layer.weights.reshape(-1, sizes.size).T)

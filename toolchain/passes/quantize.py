@@ -23,7 +23,7 @@ from toolchain.passes.emit_integers import Emitter, drop_functions, float_consta
 from toolchain.passes.even_borders import Evened, even_borders
 from toolchain.passes.leave import leave_border_activations, leave_calls, leave_costly, leave_unseen, leave_worst
 from toolchain.passes.placement import place_calls
-from toolchain.passes.refine import Layer, Lesson, affordable, layer_of, refine
+from toolchain.passes.refine import Lesson, Refinable, affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
@@ -218,7 +218,7 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
     return {node.name or "": reasons for node, reasons in placement.refused.items() if node.domain == context.domain}
 
 
-def _layers(floating: ir.Model, context: Context) -> dict[str, Layer]:
+def _layers(floating: ir.Model, context: Context) -> dict[str, Refinable]:
     """The layers of a fused network by name."""
     biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
     return {node.name or "": layer_of(floating, node, context.kinds) for node in biased}

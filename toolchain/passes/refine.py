@@ -43,7 +43,7 @@ MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Layer:
+class Refinable:
     """A convolution or dense layer of the float network that became integers."""
 
     call: Call
@@ -52,7 +52,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenLayer:
     """A layer on samples. rows: [groups, rows, k], its float weights; means: [groups, k] of its inputs in stored steps; grams: of each group;
     wanted: mean of each channel of its output in the float network before any activation; scales: of a step of its input and of its output;
     zeros: attributes of its call that say which stored integers stand for zero."""
@@ -75,7 +75,7 @@ class Seen:
         """The energy of the layer's output, without its bias."""
         return sum(float(gram.energies(w).sum()) for w, gram in zip(self.rows, self.grams, strict=True))
 
-    def some(self, most: int) -> "Seen":
+    def some(self, most: int) -> "SeenLayer":
         """With every n-th row of each group, so that there are no more than `most`."""
         every = -(-self.rows.shape[1] // most)
         return self if every == 1 else replace(self, rows=self.rows[:, ::every], drift=self.drift.some(every))
@@ -100,7 +100,7 @@ class Lesson:
     sweeps: int = SWEEPS
 
 
-def refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
+def refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Refinable], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
     """Changes the constants of a quantised model's layers in place. floating: the network that was quantised, with calls of the same names.
 
     layers: by name of the call. Answers with the error of each layer's outputs, as a share of their energy.
@@ -111,7 +111,7 @@ def refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], num
         return _refine(model, floating, layers, numerics, lesson, say)
 
 
-def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Layer], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
+def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Refinable], numerics: Numerics, lesson: Lesson, say: Say) -> dict[str, float]:
     errors: dict[str, float] = {}
     integers, floats, waiting = Stepper(model), Stepper(floating), deque(floating.graph)
     for stepper in (integers, floats):
@@ -154,7 +154,7 @@ def affordable(model: ir.Model, count: int) -> int:
     return max(min(count, MAX_BYTES // max(1, *sizes)), 1)
 
 
-def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper) -> Seen:
+def _seen(layer: Refinable, node: ir.Node, twin: ir.Node, integers: Stepper, floats: Stepper) -> SeenLayer:
     """node: the layer's integer call, before it is computed. twin: the same in the float network."""
     value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
@@ -168,10 +168,10 @@ def _seen(layer: Layer, node: ir.Node, twin: ir.Node, integers: Stepper, floats:
     drift = drift_of(layer.call, given, reals, steps[0], layer.weights, moments.inputs)
     wanted = _means(layer, rows, tap_means(layer.call, reals, layer.weights.shape))
     zeros = {name: node.attributes[name].as_int() for name in layer.call.operation.zeros if name in node.attributes}
-    return Seen(rows, moments.means, grams, drift, wanted, (steps[0], steps[1]), zeros)
+    return SeenLayer(rows, moments.means, grams, drift, wanted, (steps[0], steps[1]), zeros)
 
 
-def _means(layer: Layer, rows: Reals, taps: Reals) -> Reals:
+def _means(layer: Refinable, rows: Reals, taps: Reals) -> Reals:
     """[channels] of a layer's output in the float network, rounded. rows: [groups, rows, k], its weights. taps: [groups, k], means of its inputs."""
     found = np.einsum("gok,gk->go", rows, taps).reshape(-1) + layer.bias
     return np.array([rounded(float(each)) for each in found])
@@ -182,7 +182,7 @@ def _centred_integers(value: ir.Value, arrays: list[Array]) -> list[Array]:
     return [array.astype(np.int16) - zero_of(value) for array in arrays] if ZERO in value.metadata_props else arrays
 
 
-def _refined(layer: Layer, seen: Seen, numerics: Numerics, sweeps: int) -> Refined | None:
+def _refined(layer: Refinable, seen: SeenLayer, numerics: Numerics, sweeps: int) -> Refined | None:
     """None where no better integers exist than those that the node has."""
     candidates = _candidates(layer.weights, numerics)
     if numerics.form == "power_of_two" and numerics.per_channel:
@@ -209,12 +209,12 @@ class _Rounding:
     error: float
 
 
-def _steps_of(steps: Reals, some: Seen, seen: Seen) -> Reals:
+def _steps_of(steps: Reals, some: SeenLayer, seen: SeenLayer) -> Reals:
     """The scales of some rows: [groups * rows]."""
     return _rows_of(steps.reshape(len(seen.rows), -1), some).reshape(-1)
 
 
-def _rows_of(array: Reals, some: Seen) -> Reals:
+def _rows_of(array: Reals, some: SeenLayer) -> Reals:
     """[groups, some rows, ...] of [groups, rows, ...]."""
     return array[:, :: -(-array.shape[1] // some.rows.shape[1])]
 
@@ -229,14 +229,14 @@ def _candidates(weights: Array, numerics: Numerics) -> list[Reals]:
     return [plain / 2.0**n for n in range(HALVINGS)]
 
 
-def _best_of_each(candidates: list[Reals], seen: Seen, numerics: Numerics) -> Reals:
+def _best_of_each(candidates: list[Reals], seen: SeenLayer, numerics: Numerics) -> Reals:
     """For each channel, the scale among the candidates that puts its output off by least."""
     nearest = [_nearest(steps, seen, numerics) for steps in candidates]
     errors = _energies([found * column - seen.rows for found, column in zip(nearest, _columns(candidates, seen), strict=True)], seen)
     return within_span(np.choose(np.argmin(errors.reshape(len(errors), -1), axis=0), candidates), numerics)
 
 
-def _nearest(steps: Reals, seen: Seen, numerics: Numerics) -> Reals:
+def _nearest(steps: Reals, seen: SeenLayer, numerics: Numerics) -> Reals:
     """Stored weights of these scales, rounded to the nearest."""
     return np.clip(np.rint(seen.rows / steps.reshape(len(seen.rows), -1, 1)), numerics.weight.low, numerics.weight.high)
 
@@ -246,7 +246,7 @@ def _rows(weights: Array, groups: int) -> Reals:
     return weights.reshape(groups, len(weights) // groups, -1).astype(np.float64)
 
 
-def _shares(found: Sequence[Reals], steps: Sequence[Reals], seen: Seen) -> list[float]:
+def _shares(found: Sequence[Reals], steps: Sequence[Reals], seen: SeenLayer) -> list[float]:
     """Of several roundings, the energy of the output's error over that of the output, without its bias."""
     if seen.signal <= 0:
         return [0.0] * len(found)
@@ -254,7 +254,7 @@ def _shares(found: Sequence[Reals], steps: Sequence[Reals], seen: Seen) -> list[
     return [max(float(noise.sum() + seen.drift.energy.sum()), 0.0) / seen.signal for noise in noises]
 
 
-def _energies(errors: Sequence[Reals], seen: Seen) -> Reals:
+def _energies(errors: Sequence[Reals], seen: SeenLayer) -> Reals:
     """[roundings, groups, rows]: the energy that errors of the weights add to that of the output's error."""
     joined = np.concatenate(errors, 1)
     own = np.stack([gram.energies(rows) for rows, gram in zip(joined, seen.grams, strict=True)])
@@ -262,18 +262,18 @@ def _energies(errors: Sequence[Reals], seen: Seen) -> Reals:
     return own + 2 * np.stack([(each * seen.drift.products).sum(2) for each in errors])
 
 
-def _columns(steps: Sequence[Reals], seen: Seen) -> list[Reals]:
+def _columns(steps: Sequence[Reals], seen: SeenLayer) -> list[Reals]:
     """Scales as [groups, rows, 1]."""
     return [each.reshape(len(seen.rows), -1, 1) for each in steps]
 
 
-def _rounded(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps: int) -> list[_Rounding]:
+def _rounded(steps: Sequence[Reals], seen: SeenLayer, numerics: Numerics, sweeps: int) -> list[_Rounding]:
     """For several choices of scales, the weights that put the output off by least."""
     found = _rounded_rows(steps, seen, numerics, sweeps)
     return [_Rounding(*each) for each in zip(found, _shares(found, steps, seen), strict=True)]
 
 
-def _rounded_rows(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps: int) -> list[Reals]:
+def _rounded_rows(steps: Sequence[Reals], seen: SeenLayer, numerics: Numerics, sweeps: int) -> list[Reals]:
     """As `_rounded`: [groups, rows, k] of each choice. All are rounded at once: rows do not depend on each other."""
     limits, columns, rows = (numerics.weight.low, numerics.weight.high), _columns(steps, seen), seen.rows.shape[1]
     scaled = np.concatenate([seen.rows / column for column in columns], 1)
@@ -286,7 +286,7 @@ def _rounded_rows(steps: Sequence[Reals], seen: Seen, numerics: Numerics, sweeps
     return np.split(found, len(steps), 1)
 
 
-def _stored(layer: Layer, whole: Reals, steps: Reals, seen: Seen, numerics: Numerics) -> Stored | None:
+def _stored(layer: Refinable, whole: Reals, steps: Reals, seen: SeenLayer, numerics: Numerics) -> Stored | None:
     """The layer's constants; None where the machine has no such integers."""
     stored, scales = whole.reshape(layer.weights.shape).astype(np.int8), (seen.scales[0], float(steps[0]), seen.scales[1])
     try:
@@ -295,7 +295,7 @@ def _stored(layer: Layer, whole: Reals, steps: Reals, seen: Seen, numerics: Nume
         return None
 
 
-def _centred(whole: Reals, steps: Reals, seen: Seen) -> Reals:
+def _centred(whole: Reals, steps: Reals, seen: SeenLayer) -> Reals:
     """The bias at which the mean of each channel is that of the float network."""
     return seen.wanted - np.einsum("gok,gk->go", whole, seen.means).reshape(-1) * steps * seen.scales[0]
 
@@ -312,9 +312,9 @@ def _store(node: ir.Node, stored: Stored) -> None:
             node.attributes[name] = ir.AttrFloat32(name, attribute)
 
 
-def layer_of(model: ir.Model, node: ir.Node, kinds: Kinds) -> Layer:
+def layer_of(model: ir.Model, node: ir.Node, kinds: Kinds) -> Refinable:
     """Weights and bias of a fused call."""
     weights, bias = (constant(model.graph.initializers[value.name or ""]) for value in node.inputs[1:3] if value is not None)
     assert weights is not None
     assert bias is not None
-    return Layer(read_call(node, kinds), np.asarray(weights, np.float32), np.asarray(bias, np.float32))
+    return Refinable(read_call(node, kinds), np.asarray(weights, np.float32), np.asarray(bias, np.float32))

@@ -14,7 +14,7 @@ from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
 from toolchain.graph.intervals import ANY, Interval, interval_of, limits_of, stored_interval
 from toolchain.graph.quantisation.ranges import Spread
-from toolchain.graph.quantisation.table import Seen, Table
+from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, single_use, substitute
 from toolchain.passes.context import Context, Pass
 
@@ -119,7 +119,7 @@ def qdq_table(model: ir.Model) -> Table:
                 ranges[value.name or ""] = _kept(value)
             elif given and is_operator(node, *COPYING, "AveragePool", "GlobalAveragePool"):
                 ranges[value.name or ""] = Spread(max(s.maximum for s in given), (), min(s.least for s in given), max(s.most for s in given))
-    return Table(0, {name: Seen(spread, ()) for name, spread in sorted(ranges.items())})
+    return Table(0, {name: SeenTensor(spread, ()) for name, spread in sorted(ranges.items())})
 
 
 def _kept(value: ir.Value) -> Spread:

@@ -14,7 +14,7 @@ from toolchain.isa.program import Ints
 from toolchain.models.samples import file_arrays
 from toolchain.report.region_use import memory_rooms
 from toolchain.report.tables import counted, scaled, table_text
-from toolchain.report.timeline_data import Legend, Node
+from toolchain.report.timeline_data import GraphNode, Legend
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.open_region import region_image
 from toolchain.spec.arrays import Array
@@ -63,7 +63,7 @@ def modelled_region(bundle: Bundle, region: RegionProgram, machine: Machine, pla
     steps = [" ".join(step).strip() for step in origins.steps]
     pairs = zip(origins.operation.tolist(), origins.step.tolist(), strict=True)
     labels = [f"{names[operation]} {steps[step]}" if operation >= 0 and step >= 0 else "" for operation, step in pairs]
-    nodes = tuple(Node(name, entries[number].kernel, ()) for number, name in enumerate(names))
+    nodes = tuple(GraphNode(name, entries[number].kernel, ()) for number, name in enumerate(names))
     return ModelledRegion(region.name, timeline, names, origins.operation, Legend(nodes, origins.operation.tolist(), labels))
 
 

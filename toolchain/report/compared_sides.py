@@ -45,7 +45,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Part:
+class ComparedPart:
     """An operation on the machine, or a region where no operations are known. computes: its kind. cycles, bytes: of one image; bytes are moved from
     and to DRAM. use: per cent of the peak while its unit is busy. noise: signal to noise of its result in dB. All None where they are not known."""
 
@@ -68,7 +68,7 @@ class Side:
     machine: Mapping[str, str] = field(default_factory=dict[str, str])
     schedule: Mapping[str, str] = field(default_factory=dict[str, str])
     figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ComparedPart, ...] = ()
     model: str = ""
 
 
@@ -125,10 +125,10 @@ def machine_keys(machines: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     return {f"{name}: {key}": text for name, keys in machines.items() for key, text in keys.items()}
 
 
-def _part(region: RegionUse, use: OperationUse, report: Report) -> Part:
+def _part(region: RegionUse, use: OperationUse, report: Report) -> ComparedPart:
     share = 100 * use.macs / use.busy / region.peak_macs if region.peak_macs and use.busy else None
     each = region.runs / report.images
-    return Part(use.operation, use.kind, each * use.cycles, each * use.bytes, share, report.noise.get(use.operation))
+    return ComparedPart(use.operation, use.kind, each * use.cycles, each * use.bytes, share, report.noise.get(use.operation))
 
 
 def _figures(report: Report) -> Iterator[tuple[str, Figure]]:
@@ -214,7 +214,7 @@ def bundle_side(path: Path, name: str) -> Side:
     keys = {each.name: working_values(known) if (known := machines[each.name]) else _parameters(each) for each in manifest.targets}
     found = {each: machine for each, machine in machines.items() if machine is not None}
     figures = dict(_bundle_figures(found, manifest)) if len(found) == len(machines) else {}
-    parts = tuple(Part(region.name, "region", region.cycles / region.images) for region in manifest.regions)
+    parts = tuple(ComparedPart(region.name, "region", region.cycles / region.images) for region in manifest.regions)
     return Side(
         name, BUILD, f"{manifest.model} on {' + '.join(keys)}", machine_keys(keys), _schedules(bundle, str(path)), figures, parts, manifest.model
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from toolchain.report.compared_sides import EXACT, MORE, NEITHER, Figure, Part, Side
+from toolchain.report.compared_sides import EXACT, MORE, NEITHER, ComparedPart, Figure, Side
 from toolchain.report.tables import counted, html_environment, scaled, table_text
 from toolchain.spec.errors import one_line
 from toolchain.spec.typed_json import Tree
@@ -39,7 +39,7 @@ class Comparison:
         return {name: tuple(side.figures.get(name) for side in self.sides) for name in names}
 
     @property
-    def parts(self) -> dict[str, tuple[Part | None, ...]]:
+    def parts(self) -> dict[str, tuple[ComparedPart | None, ...]]:
         """Operations by name, in the order of the first side, then those that it lacks; a name that stands twice counts from 2 on."""
         found = [dict(_numbered(side.parts)) for side in self.sides]
         return {name: tuple(parts.get(name) for parts in found) for name in dict.fromkeys(name for parts in found for name in parts)}
@@ -50,7 +50,7 @@ def _differing(found: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]
     return {key: row for key, row in rows.items() if len(set(row)) > 1}
 
 
-def _numbered(parts: Sequence[Part]) -> Iterator[tuple[str, Part]]:
+def _numbered(parts: Sequence[ComparedPart]) -> Iterator[tuple[str, ComparedPart]]:
     seen: dict[str, int] = {}
     for part in parts:
         seen[part.name] = seen.get(part.name, 0) + 1
@@ -91,7 +91,7 @@ def _worse(first: Figure, other: Figure, percent: float) -> str:
 def comparison_data(found: Comparison) -> dict[str, Tree]:
     """The comparison as JSON holds it, values of the sides in their order."""
 
-    def rows(table: Mapping[str, Sequence[Figure | Part | None]]) -> dict[str, Tree]:
+    def rows(table: Mapping[str, Sequence[Figure | ComparedPart | None]]) -> dict[str, Tree]:
         return {name: [None if each is None else asdict(each) for each in row] for name, row in table.items()}
 
     return {
@@ -193,7 +193,7 @@ def part_table(found: Comparison) -> tuple[list[str], list[list[str]]]:
     return [head[number] for number in known], [[row[number] for number in known] for row in rows]
 
 
-def _cells(row: Sequence[Part | None]) -> list[str]:
+def _cells(row: Sequence[ComparedPart | None]) -> list[str]:
     """Cycles of each side and their changes; bytes, use and noise of each side."""
     cycles = [each and each.cycles for each in row]
     found = ["-" if value is None else f"{value:,.0f}" for value in cycles] + changes_text(cycles)

@@ -14,7 +14,7 @@ from toolchain.graph.regions import TARGET, describe_inputs, region_calls, regio
 from toolchain.graph.work import host_work
 from toolchain.passes.fuse import sources_of
 from toolchain.passes.placement import is_boundary
-from toolchain.report.placement import HOST, MACHINE, Placed, Placement
+from toolchain.report.placement import HOST, MACHINE, NodePlaces, Placed
 from toolchain.report.tables import tally
 from toolchain.runtime.timing import RegionTime
 from toolchain.schedule.region_price import FLOAT_BYTES
@@ -83,7 +83,7 @@ class Crossings:
 
 
 @dataclass(frozen=True)
-class Costs:
+class CostTable:
     """samples: of a run. priced: whether the machine's file declares the host's costs; else only the device's time is known. rows: longest first."""
 
     samples: int
@@ -117,7 +117,7 @@ class Costs:
         return [row for row in self.on(MACHINE) if self.priced and row.ms > row.host_ms]
 
 
-def cost_rows(machine: Machine, model: ir.Model, operators: Mapping[str, str], times: Mapping[str, RegionTime], samples: int) -> Costs:
+def cost_rows(machine: Machine, model: ir.Model, operators: Mapping[str, str], times: Mapping[str, RegionTime], samples: int) -> CostTable:
     """model: partitioned. operators: of the user's nodes, by name. times: of each region, estimated or of its program. samples: of a run."""
     tally = _Tally(machine.host, operators, samples)
     regions = [tally.region(model, call, times[call.op_type]) for call in region_calls(model)]
@@ -127,7 +127,7 @@ def cost_rows(machine: Machine, model: ir.Model, operators: Mapping[str, str], t
     conversions = Crossings(len(tally.claimed), sum(b.convert_ms for b in borders), sum(b.converted for b in borders))
     transfers = Crossings(len(borders), sum(b.copy_ms for b in borders), sum(b.bytes for b in borders))
     launches = Crossings(sum(time.runs for time in times.values()), sum(time.launch_ms or 0.0 for time in times.values()), 0)
-    return Costs(samples, machine.host is not None, tuple(rows), borders, conversions, transfers, launches)
+    return CostTable(samples, machine.host is not None, tuple(rows), borders, conversions, transfers, launches)
 
 
 @dataclass
@@ -204,7 +204,7 @@ ROWS = ("name", "where", "target", "operators", "nodes", *TIMES, "macs", "bytes"
 NODES = ("node", "operator", "where", "target", "region", "operation", "kind", "macs", "bytes", "reason", "codes", "refusals")
 
 
-def rows_sheet(costs: Costs) -> str:
+def rows_sheet(costs: CostTable) -> str:
     """A line for each region and each node on the host, of a run, longest first; ms is the sum of the four columns after it."""
     lines = [
         (
@@ -224,7 +224,7 @@ def rows_sheet(costs: Costs) -> str:
     return _sheet(ROWS, lines)
 
 
-def nodes_sheet(placement: Placement) -> str:
+def nodes_sheet(placement: NodePlaces) -> str:
     """A line for each node of the model, of one sample, in the order of the graph."""
     return _sheet(NODES, [[*(getattr(node, name) for name in NODES[:-2]), _codes(node.reasons), refusals_text(node)] for node in placement.nodes])
 

@@ -11,8 +11,8 @@ from toolchain.graph.regions import ROW_BY_ROW, region_calls, region_function
 from toolchain.passes.context import keeps
 from toolchain.passes.leave import WIDENED
 from toolchain.passes.templates import Template
-from toolchain.report.costs import CostRow, Costs, cost_rows
-from toolchain.report.placement import FOLDED, Placed, Placement
+from toolchain.report.costs import CostRow, CostTable, cost_rows
+from toolchain.report.placement import FOLDED, NodePlaces, Placed
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import RegionUse
 from toolchain.runtime.contents import runs_of, samples_a_run
@@ -117,8 +117,8 @@ class Explanation:
     model: str
     machine: str
     calibration: str
-    placement: Placement
-    costs: Costs
+    placement: NodePlaces
+    costs: CostTable
     operations: tuple[ExplainedOperation, ...]
     reasons: tuple[Cause, ...]
     widened: tuple[Widened, ...]
@@ -129,7 +129,7 @@ class Explanation:
 
 
 def explain(
-    backends: Sequence[Backend], templates: Sequence[Template], model: ir.Model, placement: Placement, names: tuple[str, str, str, str]
+    backends: Sequence[Backend], templates: Sequence[Template], model: ir.Model, placement: NodePlaces, names: tuple[str, str, str, str]
 ) -> Explanation:
     """backends, templates: of the machines, the first choice first; templates are the first one's. model: partitioned.
 
@@ -162,7 +162,7 @@ def _estimate(backend: Backend, model: ir.Model, call: ir.Node) -> RegionEstimat
     return estimate_region(backend, model, call)
 
 
-def share_targets(names: Sequence[str], placement: Placement) -> Iterator[TargetShare]:
+def share_targets(names: Sequence[str], placement: NodePlaces) -> Iterator[TargetShare]:
     """Each machine's part, where there are several."""
     for name in names if len(names) > 1 else ():
         taken = [node for node in placement.nodes if node.target == name]

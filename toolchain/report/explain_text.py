@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from toolchain.report.costs import CostRow, Costs
+from toolchain.report.costs import CostRow, CostTable
 from toolchain.report.explain import Explanation
-from toolchain.report.placement import HOST, MACHINE, Placement
+from toolchain.report.placement import HOST, MACHINE, NodePlaces
 from toolchain.report.reasons import Cause, nodes_text
 from toolchain.report.tables import counted, scaled, share_text, table_text, tally
 
@@ -64,13 +64,13 @@ def _targets(found: Explanation) -> Iterator[str]:
             yield f"{'':{INDENT + 8}}and {len(share.refused) - REGIONS} more reasons"
 
 
-def placed_text(placed: Placement) -> str:
+def placed_text(placed: NodePlaces) -> str:
     """Shares of nodes and of multiply-accumulates."""
     nodes = f"{len(placed.on(MACHINE))} of {len(placed.computed)} nodes ({placed.node_percent:.1f} %)"
     return f"{nodes}, {placed.mac_percent:.1f} % of {scaled(placed.macs, 'MAC')}"
 
 
-def time_rows(costs: Costs) -> list[tuple[str, str]]:
+def time_rows(costs: CostTable) -> list[tuple[str, str]]:
     """Rows of the time table: name and text."""
     regions = counted(len(costs.on(MACHINE)), "region")
     if not costs.priced:
@@ -78,7 +78,7 @@ def time_rows(costs: Costs) -> list[tuple[str, str]]:
     return [(part.name, f"{ms_text(part.ms):>8} ms  {percent(part.ms, costs.total_ms):>5}  {part.text}") for part in time_parts(costs)]
 
 
-def time_parts(costs: Costs) -> list[TimePart]:
+def time_parts(costs: CostTable) -> list[TimePart]:
     """Five parts that add up to the whole."""
     hosts, crossed, copied = costs.on(HOST), costs.conversions, costs.transfers
     return [
@@ -90,7 +90,7 @@ def time_parts(costs: Costs) -> list[TimePart]:
     ]
 
 
-def costs_text(costs: Costs, terminal: bool = False, width: int = 120, rows: int = ROWS) -> str:
+def costs_text(costs: CostTable, terminal: bool = False, width: int = 120, rows: int = ROWS) -> str:
     """A line for each region and each node of the host, those that take longest."""
     head = ("region or node", "where", "computes", "ms", "%", "computing", "border", "MACs", "bytes")
     shown = [row for row in costs.rows[:rows] if 100 * row.ms >= LITTLE * costs.total_ms] or list(costs.rows[:1])
@@ -99,7 +99,7 @@ def costs_text(costs: Costs, terminal: bool = False, width: int = 120, rows: int
     return text + (f"and {len(rest)} more, {ms_text(sum(row.ms for row in rest))} ms\n" if rest else "")
 
 
-def _cells(row: CostRow, costs: Costs) -> list[str]:
+def _cells(row: CostRow, costs: CostTable) -> list[str]:
     border = ms_text(row.border_ms) if row.where == MACHINE else ""
     sizes = [scaled(value) if value else "" for value in (row.macs, row.bytes)]
     share = percent(row.ms, costs.total_ms).rstrip(" %")
@@ -113,7 +113,7 @@ def _operations(found: Explanation, terminal: bool, width: int) -> str:
     return title + table_text(("operation", "computes", "region", "ms", "MACs", "% of peak"), cells, (0, 1, 2), terminal, width)
 
 
-def reasons_lines(reasons: Sequence[Cause], costs: Costs) -> Iterator[str]:
+def reasons_lines(reasons: Sequence[Cause], costs: CostTable) -> Iterator[str]:
     """Each with its cost, the change that helps, and a few of its nodes; those that cost next to nothing in one line."""
     shown = [reason for reason in reasons if not costs.priced or 100 * reason.total_ms >= LITTLE * costs.total_ms]
     for reason in shown:
@@ -143,7 +143,7 @@ def _dropped(reason: Cause) -> Iterator[str]:
         yield f"{'':{INDENT + 8}}and {len(reason.dropped) - REGIONS} more regions"
 
 
-def _losing(costs: Costs) -> Iterator[str]:
+def _losing(costs: CostTable) -> Iterator[str]:
     losing = costs.losing
     if losing:
         yield f"{counted(len(losing), 'region')} would take less time on the host; `host` in the model's file keeps nodes there:"

@@ -24,7 +24,7 @@ LANES = (HOST, BORDER, MACHINE)
 
 
 @dataclass(frozen=True)
-class Span:
+class RunSpan:
     """name: of the region, or the tensors that a host segment makes. start, ms: milliseconds from the start of the run."""
 
     lane: str
@@ -33,12 +33,12 @@ class Span:
     ms: float
 
 
-def plan_line(machines: Mapping[str, Machine], manifest: Manifest) -> tuple[Span, ...]:
+def plan_line(machines: Mapping[str, Machine], manifest: Manifest) -> tuple[RunSpan, ...]:
     """In the order of the plan, by the machine's declared costs, end to end: the end of the last is the time of the run."""
-    spans: list[Span] = []
+    spans: list[RunSpan] = []
     at = 0.0
     for lane, name, ms in _steps(machines, manifest):
-        spans.append(Span(lane, name, at, ms))
+        spans.append(RunSpan(lane, name, at, ms))
         at += ms
     return tuple(spans)
 
@@ -87,7 +87,7 @@ class Bar:
     title: str
 
 
-def report_page(summary: Summary, line: Sequence[Span], inferred: Inference, verified: Verified, timelines: Sequence[str] = ()) -> str:
+def report_page(summary: Summary, line: Sequence[RunSpan], inferred: Inference, verified: Verified, timelines: Sequence[str] = ()) -> str:
     """Ends in one line feed. line: of a run. inferred, verified: results of the tasks of these names. timelines: regions with a page of their own
     beside this one."""
     costs, template = summary.costs, _environment(summary.costs.total_ms).get_template("report.html.j2")
@@ -148,7 +148,7 @@ def _warnings(s: Summary) -> Iterator[str]:
         yield f"Calibrated {calibration_text(s.calibration)}."
 
 
-def _bars(line: Sequence[Span]) -> Iterator[Bar]:
+def _bars(line: Sequence[RunSpan]) -> Iterator[Bar]:
     end = line[-1].start + line[-1].ms if line else 0.0
     for span in line:
         if span.ms > 0:

@@ -46,7 +46,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Placement:
+class NodePlaces:
     """nodes: in the order of the graph. conversions: nodes at the border between floating point and integers, which are not the model's own."""
 
     nodes: tuple[Placed, ...]
@@ -79,7 +79,7 @@ class Placement:
         return 100 * self.machine_macs / self.macs if self.macs else 0.0
 
 
-def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> Placement:
+def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> NodePlaces:
     """floats: the last stage before fusion. stages: the folder of the graph's stages, for nodes that passes took away."""
     known = dict(_calls(partitioned))
     whole = {name: node for node in partitioned.graph for name in parts_of(node)}
@@ -87,7 +87,7 @@ def place_nodes(floats: ir.Model, partitioned: ir.Model, stages: Path) -> Placem
     names = {node.name for node in floating}
     gone = [node for node in _folded(stages) if node.node not in names]
     boundary = [node for node in partitioned.graph if kind_of(node) in ("quantize", "dequantize")]
-    return Placement((*gone, *(_placed(whole.get(node.name or "", node), known) for node in floating)), len(boundary))
+    return NodePlaces((*gone, *(_placed(whole.get(node.name or "", node), known) for node in floating)), len(boundary))
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from toolchain.passes.fuse import family_of
 from toolchain.passes.templates import Pattern, Template
-from toolchain.report.costs import Border, CostRow, Costs
-from toolchain.report.placement import HOST, Placement
+from toolchain.report.costs import Border, CostRow, CostTable
+from toolchain.report.placement import HOST, NodePlaces
 from toolchain.report.tables import tally
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import CUT, LIMIT, Why, change_of, group_key, text_of
@@ -60,7 +60,7 @@ class Advisor:
         return RETRAIN[family].format(**facts)
 
 
-def advisor_for(machine: str, templates: Sequence[Template], placement: Placement) -> Advisor:
+def advisor_for(machine: str, templates: Sequence[Template], placement: NodePlaces) -> Advisor:
     """machine: as commands take it. templates: of the machine."""
     convolved = sum(node.macs for node in placement.computed if node.operator in ("Conv", "ConvTranspose"))
     return Advisor(machine, tuple(activations(templates)), bool(convolved) and 2 * convolved >= placement.macs)
@@ -115,7 +115,7 @@ class Cause:
         return self.ms + self.border_ms
 
 
-def find_causes(costs: Costs, advisor: Advisor) -> tuple[Cause, ...]:
+def find_causes(costs: CostTable, advisor: Advisor) -> tuple[Cause, ...]:
     """The causes of all nodes on the host, the most expensive first."""
     groups: dict[tuple[str, ...], list[CostRow]] = {}
     for row in costs.on(HOST):

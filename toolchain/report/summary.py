@@ -11,9 +11,9 @@ from toolchain.graph.quantisation.ranges import calibration_kind
 from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.work import RECURRENT
 from toolchain.passes.templates import templates_for
-from toolchain.report.costs import Costs, cost_rows
+from toolchain.report.costs import CostTable, cost_rows
 from toolchain.report.explain import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks
-from toolchain.report.placement import MACHINE, Placement, place_nodes
+from toolchain.report.placement import MACHINE, NodePlaces, place_nodes
 from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest
@@ -90,11 +90,11 @@ class Summary:
     images: int
     clock_khz: int
     peak_macs: int | None
-    placement: Placement
+    placement: NodePlaces
     calibration: str
     regions: tuple[RegionUse, ...]
     time: Modelled
-    costs: Costs
+    costs: CostTable
     reasons: tuple[Cause, ...]
     constants: tuple[Basis, ...]
     accuracy: Mapping[str, float]
@@ -188,7 +188,7 @@ def _use(built: Built, call: ir.Node) -> RegionUse:
     return use_graph(backend, region) if isinstance(region, GraphRegion) else use_calls(backend, region)
 
 
-def built_costs(built: Built, placement: Placement) -> Costs:
+def built_costs(built: Built, placement: NodePlaces) -> CostTable:
     """The costs of the bundle's own programs."""
     manifest = built.bundle.manifest
     samples = samples_of(manifest.regions)
@@ -196,7 +196,7 @@ def built_costs(built: Built, placement: Placement) -> Costs:
     return cost_rows(built.machine, built.partitioned, {node.node: node.operator for node in placement.nodes}, times, samples)
 
 
-def _shares(machines: Mapping[str, Machine], manifest: Manifest, placement: Placement) -> Iterator[MachineShare]:
+def _shares(machines: Mapping[str, Machine], manifest: Manifest, placement: NodePlaces) -> Iterator[MachineShare]:
     samples, of = samples_of(manifest.regions), region_times(machines, manifest)
     for name, machine in machines.items():
         times = [of[region.name] for region in manifest.regions if region.target == name]

@@ -64,7 +64,7 @@ def _plain(values: NDArray[Any]) -> Packed:
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """An operation of the graph beside the timeline. reads: indices of the operations whose results it reads."""
 
     name: str
@@ -76,7 +76,7 @@ class Node:
 class Legend:
     """The purpose of a program's instructions. owner: index in `nodes`, -1 for none; label: its step and tile; one entry an instruction."""
 
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[GraphNode, ...] = ()
     owner: Sequence[int] = ()
     label: Sequence[str] = ()
 
@@ -199,7 +199,7 @@ def _bounds(timeline: Timeline) -> dict[str, Any]:
     return {"cycles": round(found.bound_cycles, DIGITS), "by": found.bound_by, "assumed": assumed}
 
 
-def _nodes(region: Region) -> Iterator[Node]:
+def _nodes(region: Region) -> Iterator[GraphNode]:
     """Operations in their order; a tensor that a concat puts together is read from all who make its parts."""
     makers: dict[str, list[int]] = {}
     for number, bound in enumerate(region.operations):
@@ -209,7 +209,7 @@ def _nodes(region: Region) -> Iterator[Node]:
             tensor = region.slices[tensor].parent if tensor in region.slices else None
     for number, bound in enumerate(region.operations):
         read = {maker for name, tensor in bound.tensors.items() if name != "y" for maker in makers.get(tensor, ()) if maker != number}
-        yield Node(bound.operation.name, bound.operation.kind.name, tuple(sorted(read)))
+        yield GraphNode(bound.operation.name, bound.operation.kind.name, tuple(sorted(read)))
 
 
 def write_timeline_page(path: Path, title: str, timeline: Timeline, legend: Legend | None = None, overlay: Overlay | None = None) -> None:

@@ -13,8 +13,8 @@ from toolchain.isa.assembly_line import LineReader, TokenError, forms, read_valu
 from toolchain.isa.checks import build_program, refuse, violations
 from toolchain.isa.encode import encode_streams, matched_value
 from toolchain.isa.program import Program
-from toolchain.runtime.device_memory import Buffer, DeviceMemory, QueueDevice, RecordAddress, RecordCache, Records, residency_of
-from toolchain.runtime.explicit_tokens import Command, TokenBook, fenced
+from toolchain.runtime.device_memory import DeviceBuffer, DeviceMemory, QueueDevice, RecordAddress, RecordCache, Records, residency_of
+from toolchain.runtime.explicit_tokens import QueuedInstruction, TokenBook, fenced
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.synchronisation.synchronise import synchronise
 from toolchain.spec.errors import Diagnostic, fail, nearest
@@ -53,30 +53,30 @@ class CommandQueue:
         if self.machine.streams > 1:
             raise fail("E1126", f"machine '{self.machine.name}' runs {self.machine.streams} streams, a command queue drives one")
         self.memory, self.counts = DeviceMemory(self.machine), Counts()
-        self._commands: list[Command] = []
+        self._commands: list[QueuedInstruction] = []
         self._book = TokenBook(self.machine, self._commands)
         self._forms = forms(self.machine)
-        self._stream: Buffer | None = None
+        self._stream: DeviceBuffer | None = None
         residency = residency_of(self.machine, kernels)
         self.records = None if residency is None else RecordCache(residency, self._placed)
 
-    def allocate(self, size: int) -> Buffer:
+    def allocate(self, size: int) -> DeviceBuffer:
         """Consecutive bytes of shared DRAM. Raises UserError E1120 where there is no room."""
         return self.memory.allocate(size)
 
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: DeviceBuffer) -> None:
         """Gives a buffer back, after everything that may use it has run. Raises UserError E1121 for one that is not allocated."""
         self.memory.check(buffer)
         self.synchronize()
         self.memory.free(buffer)
 
-    def copy_in(self, buffer: Buffer, data: bytes, offset: int = 0) -> None:
+    def copy_in(self, buffer: DeviceBuffer, data: bytes, offset: int = 0) -> None:
         """Host bytes to a buffer, after everything queued before has run. Raises UserError E1121 for bytes outside of it."""
         self.memory.check(buffer, offset, len(data))
         self.synchronize()
         self.device.write(buffer.address + offset, data)
 
-    def copy_out(self, buffer: Buffer, offset: int = 0, count: int | None = None) -> bytes:
+    def copy_out(self, buffer: DeviceBuffer, offset: int = 0, count: int | None = None) -> bytes:
         """A buffer's bytes, after everything queued has run. Raises UserError E1121 for bytes outside of it."""
         wanted = buffer.bytes - offset if count is None else count
         self.memory.check(buffer, offset, wanted)
@@ -144,7 +144,7 @@ class CommandQueue:
         self.counts.flushes += 1
         self.counts.commands += len(program)
 
-    def _command_buffer(self, size: int) -> Buffer:
+    def _command_buffer(self, size: int) -> DeviceBuffer:
         """The one of the flush before, or a larger one in its place."""
         if self._stream is None or size > self._stream.bytes:
             if self._stream is not None:
@@ -163,7 +163,7 @@ class CommandQueue:
         if full or len(held) + count > self.limits.commands:
             self.synchronize()
 
-    def _placed(self, content: bytes) -> Buffer:
+    def _placed(self, content: bytes) -> DeviceBuffer:
         """New kernels go to DRAM at once: nothing that is queued can read there yet."""
         found = self.memory.allocate(len(content))
         self.device.write(found.address, content)
@@ -198,10 +198,10 @@ class CommandQueue:
             raise fail("E1122", f"the template that fetches records: {error.message}", hint=error.hint, place=PLACE)
         return reader.form.kind, {f.name: value for f, value in zip(reader.form.fields, values, strict=True)}
 
-    def _command(self, kind: int, values: Mapping[str, int]) -> Command:
+    def _command(self, kind: int, values: Mapping[str, int]) -> QueuedInstruction:
         form = self._forms[self.machine.instructions[kind].name]
         full = {f.name: values.get(f.name, f.default or 0) for f in form.fields}
-        return Command(kind, constant(form.instruction.unit, full), full)
+        return QueuedInstruction(kind, constant(form.instruction.unit, full), full)
 
     def _queue(self, kind: int, values: Mapping[str, int]) -> None:
         command = self._command(kind, values)
@@ -209,7 +209,7 @@ class CommandQueue:
             self._book.queued(command)
         self._commands.append(command)
 
-    def _program(self, commands: Sequence[Command]) -> Program:
+    def _program(self, commands: Sequence[QueuedInstruction]) -> Program:
         machine = self.machine
         kind, stream = np.array([c.kind for c in commands], np.int64), np.zeros(len(commands), np.int64)
         columns: list[dict[str, np.typing.NDArray[np.int64]]] = []

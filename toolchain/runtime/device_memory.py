@@ -29,7 +29,7 @@ from toolchain.timing.simulate import time_program
 
 
 @dataclass(frozen=True)
-class Buffer:
+class DeviceBuffer:
     """Consecutive bytes of DRAM."""
 
     machine: Machine
@@ -62,9 +62,9 @@ class DeviceMemory:
     """The allocated parts of DRAM. Buffers begin on a page that is also an element of every view; the first page is never given away."""
 
     machine: Machine
-    _taken: dict[int, Buffer] = field(default_factory=dict[int, Buffer])
+    _taken: dict[int, DeviceBuffer] = field(default_factory=dict[int, DeviceBuffer])
 
-    def allocate(self, size: int) -> Buffer:
+    def allocate(self, size: int) -> DeviceBuffer:
         """The lowest gap that is large enough. Raises UserError E1120 where there is none."""
         dram = self.machine.memory[dram_of(self.machine)]
         step = math.lcm(PAGE, *(max(view.unit, 1) for view in self.machine.views if view.memory == dram.name))
@@ -76,16 +76,16 @@ class DeviceMemory:
         for (_, stop), (start, _) in pairwise(ends):
             address = -(-stop // step) * step
             if size >= 0 and address + max(size, 1) <= start:
-                self._taken[address] = Buffer(self.machine, address, size)
+                self._taken[address] = DeviceBuffer(self.machine, address, size)
                 return self._taken[address]
         raise fail("E1120", f"'{dram.name}' has no room for {size} bytes", hint=f"{len(self._taken)} buffers take {self.used} bytes; free some")
 
-    def free(self, buffer: Buffer) -> None:
+    def free(self, buffer: DeviceBuffer) -> None:
         """Raises UserError E1121 for a buffer that is not allocated."""
         self.check(buffer)
         del self._taken[buffer.address]
 
-    def check(self, buffer: Buffer, first: int = 0, count: int = 0) -> None:
+    def check(self, buffer: DeviceBuffer, first: int = 0, count: int = 0) -> None:
         """Raises UserError E1121 for a buffer that is not allocated, or bytes outside of it."""
         if self._taken.get(buffer.address) is not buffer:
             raise fail("E1121", f"the buffer of {buffer.bytes} bytes at {buffer.address:#x} is not allocated")
@@ -214,9 +214,9 @@ class RecordCache:
     """place: allocates DRAM for bytes and copies them there. Where each content is in DRAM for good, and which are on chip now."""
 
     residency: Residency
-    place: Callable[[bytes], Buffer]
+    place: Callable[[bytes], DeviceBuffer]
     made: dict[bytes, Records] = field(default_factory=dict[bytes, Records])
-    stored: dict[bytes, Buffer] = field(default_factory=dict[bytes, Buffer])
+    stored: dict[bytes, DeviceBuffer] = field(default_factory=dict[bytes, DeviceBuffer])
     fetches: int = 0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from toolchain.spec.model import Machine
 
 
 @dataclass
-class Command:
+class QueuedInstruction:
     """A queued instruction. kind, unit: indices as in a program. values: every field but those that identify it."""
 
     kind: int
@@ -24,8 +24,8 @@ class _Link:
     """posts, takes: commands in order. pending: pops that wait for the next command of the target. settled: posts that a flush has answered."""
 
     channel: Channel
-    posts: list[Command] = field(default_factory=list[Command])
-    takes: list[Command] = field(default_factory=list[Command])
+    posts: list[QueuedInstruction] = field(default_factory=list[QueuedInstruction])
+    takes: list[QueuedInstruction] = field(default_factory=list[QueuedInstruction])
     pending: int = 0
     settled: int = 0
 
@@ -35,7 +35,7 @@ class TokenBook:
     """The links of a queue of commands, which callers hand over as they are queued."""
 
     machine: Machine
-    commands: list[Command]
+    commands: list[QueuedInstruction]
 
     def __post_init__(self) -> None:
         self.known: SyncEncoding = sync_encoding(self.machine)
@@ -61,7 +61,7 @@ class TokenBook:
         else:
             link.pending += 1
 
-    def queued(self, command: Command) -> None:
+    def queued(self, command: QueuedInstruction) -> None:
         """Takes the pops that waited for this command. Raises UserError E1125 where it cannot wait."""
         for link in self.links.values():
             if link.channel.target == command.unit and link.pending:
@@ -93,7 +93,7 @@ class TokenBook:
             raise fail("E1124", f"no counter leads from '{source}' to '{target}'", hint=f"there are: {known or 'none'}")
         return link
 
-    def _set(self, command: Command, action: str, channel: Channel) -> None:
+    def _set(self, command: QueuedInstruction, action: str, channel: Channel) -> None:
         bit = self.known.bits.get((command.kind, command.unit, action, channel.counter))
         if bit is None:
             raise self._cannot(command, action, channel)
@@ -101,23 +101,23 @@ class TokenBook:
             raise fail("E1125", f"{self._name(command)} has a token of '{channel.counter}' already")
         command.values[bit.field] = command.values.get(bit.field, 0) | 1 << bit.bit
 
-    def _clear(self, command: Command, action: str, channel: Channel) -> None:
+    def _clear(self, command: QueuedInstruction, action: str, channel: Channel) -> None:
         bit = self.known.bits[command.kind, command.unit, action, channel.counter]
         command.values[bit.field] &= ~(1 << bit.bit)
 
-    def _cannot(self, command: Command, action: str, channel: Channel) -> UserError:
+    def _cannot(self, command: QueuedInstruction, action: str, channel: Channel) -> UserError:
         return fail(
             "E1125", f"{self._name(command)} cannot {action} on '{channel.counter}'", hint="let another instruction of its unit carry the token"
         )
 
-    def _name(self, command: Command) -> str:
+    def _name(self, command: QueuedInstruction) -> str:
         return self.machine.instructions[command.kind].name
 
     def _unit(self, number: int) -> str:
         return self.machine.units[number].name
 
 
-def fenced(machine: Machine, commands: Sequence[Command], end: Command) -> list[Command]:
+def fenced(machine: Machine, commands: Sequence[QueuedInstruction], end: QueuedInstruction) -> list[QueuedInstruction]:
     """The commands and their end. A last command that posts to the end's unit already is waited for there, by an earlier command.
 
     Raises UserError E1125 where a unit's last command cannot say that it is done, or the end cannot wait for it.
@@ -135,7 +135,7 @@ def fenced(machine: Machine, commands: Sequence[Command], end: Command) -> list[
     return [*commands, end]
 
 
-def _newly_set(machine: Machine, bit: Bit | None, command: Command, channel: Channel) -> bool:
+def _newly_set(machine: Machine, bit: Bit | None, command: QueuedInstruction, channel: Channel) -> bool:
     """Sets a bit; False where it was set before."""
     if bit is None:
         raise fail("E1125", f"{machine.instructions[command.kind].name} has no token of '{channel.counter}'", hint="let dependences be derived")

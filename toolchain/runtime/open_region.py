@@ -219,7 +219,7 @@ ALIGN = 64
 
 
 @dataclass(frozen=True)
-class CompiledRegion:
+class CompiledCalls:
     """A function and its memory, constants in place."""
 
     map: DramMap
@@ -235,7 +235,7 @@ class CompiledRegion:
 
 def compile_c(
     machine: Machine, name: str, held: DramMap, function: str, source: bytes, files: Mapping[str, bytes], constants: Mapping[str, bytes]
-) -> CompiledRegion:
+) -> CompiledCalls:
     """name: of the region, `function` the one to call. files: that the source is compiled with, by name. constants: by segment.
 
     Raises UserError E0711 without a C compiler, E0710 where it refuses the source, E1104 for a map that does not fit the machine, or a function
@@ -253,7 +253,7 @@ def compile_c(
     for segment, data in constants.items():
         first = held.segments[segment].address
         memory[first : first + len(data)] = np.frombuffer(data, np.uint8)
-    return CompiledRegion(held, called, memory)
+    return CompiledCalls(held, called, memory)
 
 
 def _block(size: int) -> Bytes:
@@ -313,7 +313,7 @@ def _open_c(stored: Stored, device: Device, retimed: bool) -> Opened:
     return region, PackedEngine(stored.machine, region, c_of(stored.bundle, region, stored.machine))
 
 
-def c_of(bundle: Bundle, region: RegionProgram, machine: Machine) -> CompiledRegion:
+def c_of(bundle: Bundle, region: RegionProgram, machine: Machine) -> CompiledCalls:
     """The compiled C of a region in a bundle. Raises UserError E071x and E1104 as `compile_c` does."""
     members = bundle.members
     files, constants = ({name: members[member] for name, member in named.items()} for named in (region.files, region.constants))

@@ -215,7 +215,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Rule:
+class PlacementRule:
     """Nodes by patterns of their names and operators. on: a machine's name, or `host`."""
 
     nodes: tuple[str, ...]
@@ -233,7 +233,7 @@ class Deployment:
     text: str
     host: Processor | None
     members: tuple[Member, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[PlacementRule, ...]
 
     @property
     def digest(self) -> str:
@@ -277,8 +277,8 @@ def _member(node: Node, folder: Path) -> Member:
     return Member(given, tuple((name, str(value.value)) for name, value in node.members("params")), costs, target.span)
 
 
-def _rule(node: Node) -> Rule:
-    return Rule(tuple(str(pattern.value) for pattern in node.entries("nodes")), node.text("on"), node.text("because"), node.value["on"].span)
+def _rule(node: Node) -> PlacementRule:
+    return PlacementRule(tuple(str(pattern.value) for pattern in node.entries("nodes")), node.text("on"), node.text("because"), node.value["on"].span)
 
 
 def check_rules(deployment: Deployment, names: tuple[str, ...]) -> None:

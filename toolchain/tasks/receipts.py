@@ -14,7 +14,7 @@ from toolchain.spec.files import PACKAGE, package_hash, write_atomic
 CHUNK = 1 << 20
 
 
-class Seen(NamedTuple):
+class SeenFile(NamedTuple):
     """A file as it was: bytes, nanoseconds of its last change, SHA-256 in hex."""
 
     size: int
@@ -22,32 +22,32 @@ class Seen(NamedTuple):
     digest: str
 
 
-ABSENT = Seen(0, 0, "none")
+ABSENT = SeenFile(0, 0, "none")
 
 
-def look(path: Path, before: Seen | None = None) -> Seen | None:
+def look(path: Path, before: SeenFile | None = None) -> SeenFile | None:
     """The file as it is, None where there is none; not read when size and time are those of `before`. A folder is the names in it."""
     try:
         found = path.stat()
         if before and (found.st_size, found.st_mtime_ns) == (before.size, before.time):
             return before
-        return Seen(found.st_size, found.st_mtime_ns, _digest(path, found.st_size, found.st_mtime_ns))
+        return SeenFile(found.st_size, found.st_mtime_ns, _digest(path, found.st_size, found.st_mtime_ns))
     except OSError:
         return None
 
 
-def seen(*paths: Path) -> dict[Path, Seen]:
+def seen(*paths: Path) -> dict[Path, SeenFile]:
     """Files as they are now; called before they are read, so that whatever is written meanwhile counts as a change."""
     return {path: look(path) or ABSENT for path in paths}
 
 
-def stamped(path: Path, digest: str) -> Seen:
+def stamped(path: Path, digest: str) -> SeenFile:
     """The file as it is now, its SHA-256 being known. Raises FileNotFoundError."""
     found = path.stat()
-    return Seen(found.st_size, found.st_mtime_ns, digest)
+    return SeenFile(found.st_size, found.st_mtime_ns, digest)
 
 
-def changed(files: Mapping[Path, Seen]) -> list[Path]:
+def changed(files: Mapping[Path, SeenFile]) -> list[Path]:
     """Files that changed since they were hashed."""
     return [path for path, before in files.items() if (look(path, before) or ABSENT).digest != before.digest]
 
@@ -83,8 +83,8 @@ class Receipt:
     """
 
     parts: Mapping[str, str]
-    read: Mapping[str, Seen]
-    written: Mapping[str, Seen]
+    read: Mapping[str, SeenFile]
+    written: Mapping[str, SeenFile]
 
     @property
     def result(self) -> str:
@@ -106,7 +106,7 @@ class Receipt:
 
 
 def new_receipt(
-    parts: Mapping[str, str], read: Mapping[Path, Seen], written: Sequence[Path], folder: Path, digests: Mapping[Path, str] | None = None
+    parts: Mapping[str, str], read: Mapping[Path, SeenFile], written: Sequence[Path], folder: Path, digests: Mapping[Path, str] | None = None
 ) -> Receipt:
     """read: files as they were before the stage read them. Written ones are as they are now, and not read again where `digests` has their hash.
 
@@ -124,7 +124,7 @@ def read_receipt(path: Path) -> Receipt | None:
     """None where there is none, or not a whole one."""
     try:
         found: Any = json.loads(path.read_text())
-        read, written = ({str(name): Seen(*entry) for name, entry in found[key].items()} for key in ("read", "written"))
+        read, written = ({str(name): SeenFile(*entry) for name, entry in found[key].items()} for key in ("read", "written"))
         return Receipt({str(name): str(value) for name, value in found["parts"].items()}, read, written)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -10,7 +10,7 @@ from toolchain.models.files import list_models
 from toolchain.spec.fingerprint import words_of
 from toolchain.spec.search_policies import EFFORT, SEARCH
 from toolchain.tasks.machines import Deployment, Target, chosen, folder_name, from_elsewhere, path_name
-from toolchain.tasks.receipts import Receipt, Seen, digest_of, read_receipt, seen
+from toolchain.tasks.receipts import Receipt, SeenFile, digest_of, read_receipt, seen
 from toolchain.tasks.variables import SEPARATOR, Variables
 
 GRAPH_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxruntime")
@@ -177,7 +177,7 @@ class Step:
     def receipt(self) -> Receipt | None:
         return read_receipt(self.receipt_path)
 
-    def files(self) -> dict[Path, Seen]:
+    def files(self) -> dict[Path, SeenFile]:
         """The user's files that it reads in any case, as they are now: the model's file, everything in the machine's folder."""
         paths = [self.job.path] if self.stage.reads_model else []
         paths += [] if self.stage.of_model else [path for target in self.job.targets for path in _inside(target.folder)]
@@ -190,7 +190,7 @@ class Step:
         path = Path(self.job.variables.schedule)
         return _inside(path) if path.is_dir() else [path]
 
-    def parts(self, files: Mapping[Path, Seen] | None = None) -> dict[str, str]:
+    def parts(self, files: Mapping[Path, SeenFile] | None = None) -> dict[str, str]:
         """The hash of everything that the stage depends on, by name; the results of the steps before must be there."""
         files = self.files() if files is None else files
         found = {f"code {name}": self.code[name] for name in (*self.stage.packages, *self.stage.libraries)}
@@ -209,7 +209,7 @@ class Step:
             found[f"stage {step.stage.name}{f' {step.job.at}' if step.job.label != self.job.label else ''}"] = receipt.result if receipt else "none"
         return found
 
-    def _machine_parts(self, target: Target, files: Mapping[Path, Seen]) -> dict[str, str]:
+    def _machine_parts(self, target: Target, files: Mapping[Path, SeenFile]) -> dict[str, str]:
         """Digests of the parts of a machine that the stage reads."""
         folder, sections = target.folder, dict(target.sections)
         if self.stage.untimed:

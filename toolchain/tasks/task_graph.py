@@ -36,7 +36,7 @@ def report_answer(job: Job) -> str:
     plain = text_answer(report_file, job)
     if not sys.stdout.isatty():
         return plain
-    from toolchain.report.costs import Costs
+    from toolchain.report.costs import CostTable
     from toolchain.report.explain_text import costs_text
     from toolchain.report.region_use import RegionUse
     from toolchain.report.summary_text import operations_text
@@ -44,7 +44,7 @@ def report_answer(job: Job) -> str:
     from toolchain.tasks.actions.report import BETWEEN
 
     data, width = _json(report_file(job)), shutil.get_terminal_size().columns
-    costs = costs_text(from_json(Costs, data["costs"]), True, width)
+    costs = costs_text(from_json(CostTable, data["costs"]), True, width)
     regions = [from_json(RegionUse, region) for region in data["regions"]]
     operations = operations_text(regions, True, width)
     return BETWEEN.join([plain.partition(BETWEEN)[0], costs.rstrip(), operations.rstrip()])

@@ -12,7 +12,7 @@ from toolchain.process import rare_modules_deferred, stop_if_interrupted
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import write_atomic
 from toolchain.tasks.folders import locked
-from toolchain.tasks.receipts import Receipt, Seen, changed, new_receipt, read_receipt, write_receipt
+from toolchain.tasks.receipts import Receipt, SeenFile, changed, new_receipt, read_receipt, write_receipt
 from toolchain.tasks.stage import Say, Step
 
 
@@ -65,7 +65,7 @@ class Made:
     """
 
     written: Sequence[Path]
-    read: Mapping[Path, Seen] = field(default_factory=dict[Path, Seen])
+    read: Mapping[Path, SeenFile] = field(default_factory=dict[Path, SeenFile])
     digests: Mapping[Path, str] = field(default_factory=dict[Path, str])
 
 
@@ -127,7 +127,7 @@ def _unedited(step: Step) -> Receipt | None:
     return before
 
 
-def _require_unchanged(files: Mapping[Path, Seen]) -> None:
+def _require_unchanged(files: Mapping[Path, SeenFile]) -> None:
     """Raises UserError E1206 where a file was written while the stage read it: nothing tells which of its bytes were read.
 
     Hidden files are left to the next build: editors write such while a user only looks.

@@ -10,13 +10,13 @@ from toolchain.analysis.token_run import QueueLists, moves_of, pairs_of
 from toolchain.isa.program import QueueTable
 from toolchain.isa.sync_tokens import ALL_PRIOR, SyncTokens
 from toolchain.timing.cost import Costs
-from toolchain.timing.timeline import NOT_FETCHED, Result, empty_result
+from toolchain.timing.timeline import NOT_FETCHED, SimulationResult, empty_result
 
 REQUEST, COMPUTED, MOVED, VISIBLE, BEGUN, REACH, REACHED = range(7)
 OWED, ACCEPTED, SEEN = range(3)
 
 
-def run_events(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+def run_events(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> SimulationResult:
     """fair: per port, whether transfers share it; else one after the other by rank, then by arrival."""
     run = _Run(table, tokens, costs, fair)
     run.go()
@@ -82,7 +82,7 @@ class _Run(QueueLists):
         if by >= 0:
             self.cause[queue] = (NOT_FETCHED, by)
 
-    def result(self) -> Result:
+    def result(self) -> SimulationResult:
         return replace(self.out, order=np.array(self.order, np.int64))
 
     def schedule(self, time: float, kind: int, which: int, version: int = 0) -> None:

@@ -15,7 +15,7 @@ from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.spec.compile import load_checker
 from toolchain.timing.cost import Costs, instruction_costs
 from toolchain.timing.event_run import run_events
-from toolchain.timing.timeline import Result, Times, empty_result
+from toolchain.timing.timeline import SimulationResult, Times, empty_result
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Timeline:
     footprints: Footprints
     tokens: SyncTokens
     costs: Costs
-    result: Result
+    result: SimulationResult
     waited: Times
     contended: Times
     held: Times
@@ -74,7 +74,7 @@ def time_costs(footprints: Footprints, tokens: SyncTokens, costs: Costs) -> Time
     return Timeline(program, footprints, tokens, costs, result, result.start - result.freed, contended, result.released - result.end)
 
 
-def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+def simulate(table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> SimulationResult:
     """In C where there is a compiler, else in Python; both give the same bits."""
     library = load_checker("events")
     if library is None:
@@ -110,7 +110,7 @@ class _Job(ctypes.Structure):
     )  # fmt: skip
 
 
-def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> Result:
+def _run_native(library: ctypes.CDLL, table: QueueTable, tokens: SyncTokens, costs: Costs, fair: list[bool]) -> SimulationResult:
     n, queues, waits, posts, result = len(table.item), len(table.start) - 1, tokens.waits, tokens.posts, empty_result(len(table.item))
     floats = [np.ascontiguousarray(a, np.float64) for a in (costs.setup, costs.cycles, costs.latency)]
     arrays = [

@@ -15,7 +15,7 @@ NOT_FETCHED = -2
 
 
 @dataclass(frozen=True)
-class Result:
+class SimulationResult:
     """The output of the event simulation; times in cycles, float64 [n]; indices int64 [n], -1 for none.
 
     start, end: when the unit was taken and when the work was done. released: when the unit was free again, later than end
@@ -38,7 +38,7 @@ class Result:
     room_by: Ints
 
 
-def empty_result(n: int) -> Result:
+def empty_result(n: int) -> SimulationResult:
     a, b, c, d = (np.zeros(n, np.float64) for _ in range(4))
     e, f, g, h, i, j = (np.full(n, -1, np.int64) for _ in range(6))
-    return Result(a, b, c, d, e, f, g, h, i, j)
+    return SimulationResult(a, b, c, d, e, f, g, h, i, j)

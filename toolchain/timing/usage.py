@@ -116,7 +116,7 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class Summary:
+class UsageSummary:
     """bound_cycles: no schedule of these instructions is faster, because `bound_by` is busy that long.
 
     critical: cycles by unit along the chain of causes that leads to the last result.
@@ -137,10 +137,10 @@ class Summary:
     constants: tuple[Basis, ...]
 
 
-def summarise(timeline: Timeline) -> Summary:
+def summarise(timeline: Timeline) -> UsageSummary:
     machine, program = timeline.program.machine, timeline.program
     bound, by = max(_bounds(timeline), default=(0.0, "nothing"))
-    return Summary(
+    return UsageSummary(
         machine.name, machine.config, machine.timing.clock_khz, len(program), timeline.cycles, timeline.milliseconds,
         tuple(_units(timeline)), tuple(_memories(timeline)), tuple(_resources(timeline)), bound, by,
         critical_path(timeline), tuple(_constants(timeline)),
@@ -261,7 +261,7 @@ def summary_text(timeline: Timeline) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _unit_table(s: Summary) -> list[str]:
+def _unit_table(s: UsageSummary) -> list[str]:
     rows: list[list[str]] = []
     for u in s.units:
         whole = s.cycles * u.instances or 1.0
@@ -272,18 +272,18 @@ def _unit_table(s: Summary) -> list[str]:
     return table(head, rows, left=(0, 8))
 
 
-def _memory_table(s: Summary) -> list[str]:
+def _memory_table(s: UsageSummary) -> list[str]:
     rows = [[m.name, str(m.read_bytes), str(m.written_bytes), *(f"{b / (s.ms * 1e6):.2f}" if s.ms else "-" for b in (m.read_bytes, m.written_bytes))]
             for m in s.memories]  # fmt: skip
     return table(["memory", "read bytes", "written bytes", "read GB/s", "written GB/s"], rows, left=(0,))
 
 
-def _resource_table(s: Summary) -> list[str]:
+def _resource_table(s: UsageSummary) -> list[str]:
     rows = [[f"{r.name} x {r.instances}" if r.instances > 1 else r.name, str(r.bytes), f"{r.capacity_percent:.1f}"] for r in s.resources]
     return [*table(["resource", "bytes", "of capacity %"], rows, left=(0,)), ""] if rows else []
 
 
-def _basis(s: Summary) -> Iterator[str]:
+def _basis(s: UsageSummary) -> Iterator[str]:
     assumed = [b for b in s.constants if b.assumed]
     yield f"rests on {len(s.constants)} numbers of the machine file, {len(assumed)} of them assumed"
     for basis in assumed:

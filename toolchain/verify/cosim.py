@@ -39,7 +39,7 @@ class RecordedRun:
 
 
 @dataclass(frozen=True)
-class Recorder:
+class RunRecorder:
     """The emulator as a device that keeps the first run of each program. runs: by region."""
 
     runs: dict[str, RecordedRun] = field(default_factory=dict[str, RecordedRun])

@@ -29,7 +29,7 @@ from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.device import ByteRange, Bytes
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, joinable, open_bundle
-from toolchain.runtime.open_region import CompiledRegion, Stored, c_of, compile_c, open_region
+from toolchain.runtime.open_region import CompiledCalls, Stored, c_of, compile_c, open_region
 from toolchain.runtime.step_session import open_steps
 from toolchain.runtime.transfers import array_of, buffer_of
 from toolchain.schedule.backend import Backend
@@ -90,7 +90,7 @@ class _Loaded:
 
     machine: Machine
     map: DramMap
-    compiled: CompiledRegion
+    compiled: CompiledCalls
 
     def run(self, inputs: Tensors, names: Sequence[str]) -> dict[str, Array]:
         """The named tensors after a run, in the region's shapes."""

@@ -16,7 +16,7 @@ from toolchain.emulator.numpy_engine.addresses import outside
 from toolchain.emulator.numpy_engine.contraction import Operands, find_product, positions
 from toolchain.emulator.numpy_engine.data import is_data
 from toolchain.emulator.numpy_engine.expressions import ceil_log, clamp, extreme, round_shift, select, uniform, wrap
-from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, Recorder, Session, depth_of
+from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, ProgramSession, Recorder, depth_of
 from toolchain.emulator.numpy_engine.gathering import fits
 from toolchain.emulator.numpy_engine.loops import branch, sequence
 from toolchain.emulator.numpy_engine.memory import Kept
@@ -52,7 +52,7 @@ def frame(text: str) -> Frame:
     """Of OP, before it does anything."""
     made = compiled(text)
     program = decode(made.machine, streams([word(0)]))
-    return Frame(Session(program, new_state(made.machine), Contents()), made.axes, 0, (0, 0, 0, 1, 0), {"core": 0, "way": 0})
+    return Frame(ProgramSession(program, new_state(made.machine), Contents()), made.axes, 0, (0, 0, 0, 1, 0), {"core": 0, "way": 0})
 
 
 @given(NUMBERS, KINDS)

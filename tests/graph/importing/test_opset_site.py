@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from tests.graph.importing.opset_oracle import build, normal
 from tests.graph.onnx_builder import n
-from toolchain.graph.importing.opset_site import Journey, Known, Names, Site, changed, fault, subgraphs
+from toolchain.graph.importing.opset_site import Journey, KnownTensors, Names, Site, changed, fault, subgraphs
 from toolchain.spec.errors import UserError
 
 TWICE = n("Squeeze", ["x"], ["y"], axes=[0])
@@ -46,7 +46,7 @@ def test_changes() -> None:
     assert not changed("Constant", 1, 21)
 
 
-def view() -> Known:
+def view() -> KnownTensors:
     """A graph with two branches, which have a tensor `p` each."""
     entry = helper.make_empty_tensor_value_info
     stored = numpy_helper.from_array(np.array([1.0, 2.0], np.float32))
@@ -54,7 +54,7 @@ def view() -> Known:
     other = helper.make_graph([n("Constant", [], ["p"], value=stored), n("Relu", ["p"], ["b"])], "other", [], [entry("b")])
     nodes = [n("Relu", ["x"], ["r"]), n("If", ["c"], ["y"], then_branch=one, else_branch=other)]
     proto = build(nodes, {"x": normal(0, 1, 3), "c": np.array(True)}, 11, {"k": np.array([[3, 4]])})
-    return Known(proto.graph, lambda: shape_inference.infer_shapes(proto).graph)
+    return KnownTensors(proto.graph, lambda: shape_inference.infer_shapes(proto).graph)
 
 
 def test_types_and_shapes() -> None:
@@ -75,7 +75,7 @@ def test_branches_see_their_own_tensors_and_those_around() -> None:
 def test_only_numbers_are_numbers() -> None:
     arrays = {"real": np.array([[1.5, 2]]), "text": np.array(["a"], object), "none": np.array([np.nan, 1])}
     proto = build([n("Relu", ["x"], ["y"])], {"x": normal(0, 1)}, 11, arrays)
-    known = Known(proto.graph, lambda: proto.graph)
+    known = KnownTensors(proto.graph, lambda: proto.graph)
     assert [known.numbers(name) is None for name in (*arrays, "x", "")] == [False, True, True, True, True]
     np.testing.assert_array_equal(known.numbers("real"), [1.5, 2])
 
@@ -84,7 +84,7 @@ def test_constants_elsewhere_are_not_read() -> None:
     tensor = onnx.TensorProto(name="w", dims=[2], data_type=1, data_location=onnx.TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="/etc/passwd")
     graph = onnx.GraphProto(initializer=[tensor])
-    known = Known(graph, lambda: graph)
+    known = KnownTensors(graph, lambda: graph)
     assert known.constant("w") is None
     assert known.shape("w") == (2,)
 
@@ -93,7 +93,7 @@ def site(**attributes: object) -> Site:
     graph = onnx.GraphProto(input=[onnx.helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, [2])])
     graph.input.append(onnx.helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [2]))
     names = Names({"x", "y", "o.k"}, frozenset("y"))
-    return Site(n("Old", ["x"], ["y"], "o", **attributes), 9, Known(graph, lambda: graph), names, Journey(Path("net.onnx"), 7, 21))
+    return Site(n("Old", ["x"], ["y"], "o", **attributes), 9, KnownTensors(graph, lambda: graph), names, Journey(Path("net.onnx"), 7, 21))
 
 
 def test_attributes_are_taken_once() -> None:

@@ -9,7 +9,7 @@ from toolchain.graph.integers.calls import Call
 from toolchain.graph.integers.endings import average_fraction
 from toolchain.graph.quantisation.ranges import Spread, position
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
-from toolchain.graph.quantisation.table import Seen, Table
+from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
 from toolchain.operations.numbers import complete
 from toolchain.operations.whole import constants_of, unmet
@@ -39,7 +39,7 @@ TENSORS = [*"xabcdefgh"]
 
 
 def table(largest: dict[str, float]) -> Table:
-    return Table(1, {name: Seen(Spread(value, ((500, 10**6),)), ()) for name, value in largest.items()})
+    return Table(1, {name: SeenTensor(Spread(value, ((500, 10**6),)), ()) for name, value in largest.items()})
 
 
 def test_activations_of_a_call() -> None:
@@ -107,7 +107,7 @@ def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
 
 
 def test_what_shares_a_scale_shares_its_zero() -> None:
-    seen = {name: Seen(Spread(1.0 + k, (), -float(k), 1.0 + k), ()) for k, name in enumerate(TENSORS)}
+    seen = {name: SeenTensor(Spread(1.0 + k, (), -float(k), 1.0 + k), ()) for k, name in enumerate(TENSORS)}
     numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
     zeros, groups = choose_zeros(NETWORK, numerics, Table(1, seen)), groups_of(NETWORK, numerics)
     assert all(zeros[one] == zeros[other] for one in TENSORS for other in TENSORS if groups[one] == groups[other])
@@ -151,7 +151,7 @@ def test_both_ends_of_a_state_share_scale_and_zero(largest: dict[str, float], we
     """So that an integer that is handed on stays the same bits; a state that no call reads or makes changes nothing."""
     taken, made = order[:2]
     numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
-    held = Table(1, {name: Seen(Spread(size, (), -size / 3, size), ()) for name, size in largest.items()})
+    held = Table(1, {name: SeenTensor(Spread(size, (), -size / 3, size), ()) for name, size in largest.items()})
     scales = choose_scales(NETWORK, weights, numerics, held, MAX, states={taken: made, "beyond": "x"})
     zeros = choose_zeros(NETWORK, numerics, held, {taken: made, "beyond": "x"})
     assert (scales[taken], zeros[taken]) == (scales[made], zeros[made])

@@ -12,7 +12,7 @@ from toolchain.isa.decode import decode
 from toolchain.isa.footprint import rows
 from toolchain.isa.footprint.footprints import BUDGET, LONGEST
 from toolchain.isa.footprint.loop_nest import Exists
-from toolchain.isa.footprint.rows import Frame, Rows, iteration_count, iterations, split_long
+from toolchain.isa.footprint.rows import Iterations, Rows, iteration_count, iterations, split_long
 from toolchain.isa.footprint.walk import Fold, Guard, Loop
 from toolchain.isa.program import Ints
 from toolchain.isa.semantics import ir
@@ -28,7 +28,7 @@ def refuse(*_: object) -> Ints:
     raise AssertionError("no register is read here")
 
 
-def frame_of(*fields: tuple[int, int, int]) -> Frame:
+def frame_of(*fields: tuple[int, int, int]) -> Iterations:
     """A frame of one OP for each (a, b, n)."""
     program = decode(MACHINE, streams([word(0, a, b, n) for a, b, n in fields]))
     return Rows(program, 0, np.arange(len(fields)), refuse, refuse).frame()

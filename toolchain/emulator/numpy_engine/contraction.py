@@ -133,7 +133,7 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProductPlan:
     """Layout of the factors of one product. shape, order: how [batch, rows, lanes, columns, lanes] becomes data; times: how often it counts."""
 
     a: Positions
@@ -172,7 +172,7 @@ class Product:
 
         return sums
 
-    def planned(self, f: Frame, keep: list[bool]) -> Plan | None:
+    def planned(self, f: Frame, keep: list[bool]) -> ProductPlan | None:
         """None where there is but one product."""
         operands = self.operands(f)
         return None if operands is None else self.plan(operands, keep, self.absent(f, keep, *operands.shapes))
@@ -206,7 +206,7 @@ class Product:
                 times *= extent
         return times
 
-    def plan(self, operands: Operands, keep: list[bool], times: int) -> Plan:
+    def plan(self, operands: Operands, keep: list[bool], times: int) -> ProductPlan:
         """Sorts the axes into batch, rows, columns and sum. times: how often each product counts."""
         a, b, mask_a, mask_b = _masked(operands)
         loops = range(a.ndim)
@@ -217,7 +217,7 @@ class Product:
         places_a = positions(_arranged(a, batch, rows, summed), None if mask_a is None else _arranged(mask_a, batch, rows, summed))
         places_b = positions(_arranged(b, batch, columns, summed), None if mask_b is None else _arranged(mask_b, batch, columns, summed))
         split = (*(a.shape[d] for d in (*batch, *rows)), *self.lanes[0], *(b.shape[d] for d in columns), *self.lanes[1])
-        return Plan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), times)
+        return ProductPlan(places_a, places_b, split, *self._layout([*batch, *rows], columns, split), times)
 
     def _layout(self, left: list[int], right: list[int], split: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Permutation from the split product's axes to the data's, and the shape of the data."""
@@ -226,7 +226,7 @@ class Product:
         order = tuple(made.index(key) for key in wanted if key in made)
         return order, tuple(split[made.index(key)] if key in made else 1 for key in wanted)
 
-    def product(self, f: Frame, plan: Plan) -> Value:
+    def product(self, f: Frame, plan: ProductPlan) -> Value:
         """Executes a plan: exact data."""
         found = self._matrices(f, plan.a, plan.b).reshape(plan.split).transpose(plan.order).reshape(plan.shape)
         return found if plan.times == 1 else found.astype(np.int64) * plan.times

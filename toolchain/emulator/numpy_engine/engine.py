@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from toolchain.analysis.state import State
-from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, Part, Recorder, Session, Value
+from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, Part, ProgramSession, Recorder, Value
 from toolchain.emulator.numpy_engine.memory import Kept
 from toolchain.emulator.numpy_engine.statements import Statements
 from toolchain.emulator.numpy_engine.transaction import Transaction
@@ -36,7 +36,7 @@ class Replay:
             for _, frame, _ in part.steps:
                 frame.temps, frame.transaction = [], None
 
-    def run(self, session: Session) -> None:
+    def run(self, session: ProgramSession) -> None:
         """Executes the steps. They do not fail: the effects of data are proved when a machine is read (toolchain/isa/semantics/ranges.py)."""
         temps: list[Value] = [None] * self.temps
         for part, at_once in self.parts:
@@ -74,7 +74,7 @@ class Compiled:
         self.replays: dict[int, Replay] = kept.table()
         self.met: dict[int, bool] = kept.table()
 
-    def execute(self, session: Session, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> None:
+    def execute(self, session: ProgramSession, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> None:
         """Executes one instruction."""
         if not self.settled:
             self.action(Frame(session, self.axes, stream, fields, place))
@@ -88,7 +88,7 @@ class Compiled:
         if replay:
             self.replays[key] = replay
 
-    def _walk(self, session: Session, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
+    def _walk(self, session: ProgramSession, key: int, stream: int, fields: tuple[int, ...], place: Mapping[str, Value]) -> Replay | None:
         """Through loops and branches; an instruction met for the second time is recorded, as most of those are met again."""
         frame = Frame(session, self.axes, stream, fields, place)
         frame.keys = self.keys.start()
@@ -133,7 +133,7 @@ class Vectorised:
     def __init__(self, program: Program, state: State) -> None:
         self.program, self.state = program, state
         self.prepared = _prepared(MachineKey(program.machine))
-        self.session = Session(program, state, self.prepared.contents)
+        self.session = ProgramSession(program, state, self.prepared.contents)
         self.fields: list[list[tuple[int, ...]]] = [
             [tuple(row) for row in np.stack(_ordered(program, kind), axis=1).tolist()] for kind in range(len(program.columns))
         ]

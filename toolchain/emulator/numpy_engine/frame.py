@@ -76,7 +76,7 @@ class Versions:
         return self._contents.number(name, tuple(array.tobytes() for array in arrays))
 
 
-class Layout:
+class ArrayLayout:
     """How the bytes of a memory are seen as an array: items of `dtype`, one every `step` bytes, `row` of them side by side (0: no rows).
 
     Compared by identity, so that looking an array up costs little.
@@ -93,19 +93,19 @@ class Layout:
         return np.ndarray((count,), self.dtype, flat.data, 0, (self.step,))
 
 
-class Arrays(dict[Layout, Array]):
+class Arrays(dict[ArrayLayout, Array]):
     """The memories of one state in every layout that is asked for. flat: each memory as one run of bytes."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
         self.flat = {name: array.reshape(-1) for name, array in state.memories.items()}
 
-    def __missing__(self, layout: Layout) -> Array:
+    def __missing__(self, layout: ArrayLayout) -> Array:
         found = self[layout] = layout.array(self.flat[layout.memory])
         return found
 
 
-class Session:
+class ProgramSession:
     """index: the instruction that executes."""
 
     def __init__(self, program: Program, state: State, contents: Contents) -> None:
@@ -197,7 +197,7 @@ class Frame:
         "extents", "fields", "keys", "lazy", "mask", "memo", "names", "places", "recorder", "session", "stream", "temps", "times", "transaction",
     )  # fmt: skip
 
-    def __init__(self, session: Session, axes: Axes, stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
+    def __init__(self, session: ProgramSession, axes: Axes, stream: int, fields: tuple[int, ...], places: Mapping[str, Value]) -> None:
         self.session, self.stream, self.fields, self.places = session, stream, fields, places
         self.keys: list[int | None] | None = None
         self.names: list[Value] = [None] * axes.names

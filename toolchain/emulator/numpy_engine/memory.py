@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.frame import Frame, Session, Value
+from toolchain.emulator.numpy_engine.frame import Frame, ProgramSession, Value
 from toolchain.emulator.numpy_engine.structure import Needs
 
 ELEMENTS = 1 << 23
@@ -79,7 +79,7 @@ class Keys:
         """The keys of a new frame, none known yet."""
         return [None] * len(self._needs)
 
-    def key(self, number: int, session: Session, stream: int, fields: tuple[int, ...]) -> int:
+    def key(self, number: int, session: ProgramSession, stream: int, fields: tuple[int, ...]) -> int:
         """Equal for instructions for which everything needed is equal."""
         known, memories, version = self._known[number], self._needs[number].memories, session.versions.number
         values = (stream, self._take[number](fields), *map(version, memories)) if memories else (stream, self._take[number](fields))

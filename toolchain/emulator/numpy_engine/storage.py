@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.emulator.numpy_engine.expressions import in_range, is_int, spread
-from toolchain.emulator.numpy_engine.frame import Axes, Frame, Layout, Run, Value
+from toolchain.emulator.numpy_engine.frame import ArrayLayout, Axes, Frame, Run, Value
 from toolchain.isa.semantics import ir
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Machine, Memory, ScalarType, View
@@ -47,19 +47,19 @@ class Storage:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
-    def words(self, view: View) -> Layout:
+    def words(self, view: View) -> ArrayLayout:
         """One scalar for each position of a view whose element is one word."""
         step = step_of(self.machine.memory[view.memory], view)
-        return Layout(view.memory, scalar_dtype(view.element.scalar), step)
+        return ArrayLayout(view.memory, scalar_dtype(view.element.scalar), step)
 
     def reader(self, view: View, dtype: np.dtype[np.generic]) -> Reader:
         """A function that reads elements."""
         memory, size = self.machine.memory[view.memory], view.element.bytes
         step, name = step_of(memory, view), view.memory
         if step == size:
-            rows = Layout(name, dtype, step, size // dtype.itemsize)
+            rows = ArrayLayout(name, dtype, step, size // dtype.itemsize)
             return lambda f, at: f.session.arrays[rows][at] if is_int(at) else f.session.arrays[rows].take(at, axis=0)
-        items = Layout(name, np.dtype(f"V{size}"), step)
+        items = ArrayLayout(name, np.dtype(f"V{size}"), step)
         turn = _turning(memory, size) if memory.kind == "ring" else None
 
         def read(f: Frame, at: Value) -> Array:
@@ -80,7 +80,7 @@ class Storage:
     def _writer(self, view: View) -> Writer:
         memory, size = self.machine.memory[view.memory], view.element.bytes
         step, name = step_of(memory, view), view.memory
-        items = Layout(name, np.dtype(f"V{size}"), step)
+        items = ArrayLayout(name, np.dtype(f"V{size}"), step)
         turn = _turning(memory, size) if memory.kind == "ring" and step != size else None
 
         def write(f: Frame, at: Value, data: Bytes) -> None:

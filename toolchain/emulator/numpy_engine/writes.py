@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolchain.emulator.numpy_engine.addresses import Address
-from toolchain.emulator.numpy_engine.contraction import Operands, Plan, Product, find_product
+from toolchain.emulator.numpy_engine.contraction import Operands, Product, ProductPlan, find_product
 from toolchain.emulator.numpy_engine.data import Data
 from toolchain.emulator.numpy_engine.expressions import is_int, spread
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Run, Value
@@ -70,7 +70,7 @@ class Part:
     """One matrix product and where it is added. plan: None is a product of two elements."""
 
     target: Target
-    plan: Plan | None
+    plan: ProductPlan | None
 
     @property
     def size(self) -> int:

@@ -73,7 +73,7 @@ Shape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownTensors:
     """The tensors that the nodes of one graph can read, those of the graphs around it included.
 
     infer: the same graph with inferred types; called once, and only if a type is asked for.
@@ -81,7 +81,7 @@ class Known:
 
     graph: onnx.GraphProto
     infer: Callable[[], onnx.GraphProto]
-    outer: "Known | None" = None
+    outer: "KnownTensors | None" = None
 
     def type_of(self, name: str) -> int:
         """The element type as ONNX numbers it; 0 where it is not known."""
@@ -106,9 +106,9 @@ class Known:
         array = self.constant(name)
         return array.ravel() if array is not None and array.dtype.kind in "iuf" and np.isfinite(array).all() else None
 
-    def inner(self, node: int, number: int) -> "Known":
+    def inner(self, node: int, number: int) -> "KnownTensors":
         """The view from inside a subgraph of a node, by number."""
-        return Known(subgraphs(self.graph.node[node])[number], lambda: subgraphs(self._inferred.node[node])[number], self)
+        return KnownTensors(subgraphs(self.graph.node[node])[number], lambda: subgraphs(self._inferred.node[node])[number], self)
 
     def _find(self, name: str) -> onnx.TypeProto.Tensor | None:
         if name in self._types:
@@ -180,7 +180,7 @@ class Site:
 
     node: onnx.NodeProto
     version: int
-    known: Known
+    known: KnownTensors
     names: Names
     journey: Journey
     before: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])

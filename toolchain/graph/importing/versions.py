@@ -15,7 +15,7 @@ from onnx import defs, helper
 
 from toolchain.graph.importing import opset_attributes as attributes
 from toolchain.graph.importing import opset_rewrites as rewrites
-from toolchain.graph.importing.opset_site import Adapter, Journey, Known, Names, Site, changed, fault
+from toolchain.graph.importing.opset_site import Adapter, Journey, KnownTensors, Names, Site, changed, fault
 from toolchain.graph.importing.resolve import infer_partly
 from toolchain.graph.nodes import all_nodes, node_text, replace_nodes, subgraphs
 from toolchain.spec.errors import fail, nearest
@@ -101,7 +101,7 @@ def upgrade(proto: onnx.ModelProto, path: Path, target: int) -> onnx.ModelProto:
 def _stepped(proto: onnx.ModelProto, version: int, target: int, journey: Journey) -> onnx.ModelProto:
     result = onnx.ModelProto()
     result.CopyFrom(proto)
-    known = Known(proto.graph, lambda: infer_partly(proto).graph)
+    known = KnownTensors(proto.graph, lambda: infer_partly(proto).graph)
     _rewrite(result.graph, known, _Step(version, target, _names(proto.graph), journey))
     for entry in result.opset_import:
         if not entry.domain:
@@ -109,7 +109,7 @@ def _stepped(proto: onnx.ModelProto, version: int, target: int, journey: Journey
     return result
 
 
-def _rewrite(graph: onnx.GraphProto, known: Known, step: _Step) -> None:
+def _rewrite(graph: onnx.GraphProto, known: KnownTensors, step: _Step) -> None:
     """Rewrites the nodes of a graph in place; `known` is a view of the graph as it was."""
     nodes, grown = list[onnx.NodeProto](), False
     for number, node in enumerate(graph.node):
@@ -123,7 +123,7 @@ def _rewrite(graph: onnx.GraphProto, known: Known, step: _Step) -> None:
         replace_nodes(graph, nodes)
 
 
-def _adapted(node: onnx.NodeProto, known: Known, step: _Step) -> Site | None:
+def _adapted(node: onnx.NodeProto, known: KnownTensors, step: _Step) -> Site | None:
     """The site of a node that was rewritten; None for one that keeps its form."""
     if node.domain or not changed(node.op_type, step.version, step.target):
         return None

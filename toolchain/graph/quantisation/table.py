@@ -52,7 +52,7 @@ Means = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenTensor:
     """spread: of all values. means: of each channel, which is axis 1 and, of a sequence of rows, axis 2."""
 
     spread: Spread
@@ -67,7 +67,7 @@ class Table:
     """
 
     samples: int
-    tensors: Mapping[str, Seen]
+    tensors: Mapping[str, SeenTensor]
     unusable: tuple[str, ...] = ()
     failure: str = ""
 
@@ -150,7 +150,7 @@ def _observe(session: Session, samples: Samples, named: Mapping[str, ir.Value], 
         each.count()
 
 
-def seen_of(arrays: Sequence[Array]) -> Seen:
+def seen_of(arrays: Sequence[Array]) -> SeenTensor:
     """One tensor, an array a sample."""
     sums = _Sums()
     for array in arrays:
@@ -169,8 +169,8 @@ def _check_outputs(model: ir.Model, unusable: Sequence[str], place: str) -> None
     raise fail("E0921", text, place=place)
 
 
-def _seen(sums: _Sums, number: int) -> Seen:
-    return Seen(spread(sums.counts, sums.maximum, sums.low, sums.high), _rounded_means(sums, number))
+def _seen(sums: _Sums, number: int) -> SeenTensor:
+    return SeenTensor(spread(sums.counts, sums.maximum, sums.low, sums.high), _rounded_means(sums, number))
 
 
 def _rounded_means(sums: _Sums, number: int) -> tuple[float, ...]:
@@ -219,7 +219,7 @@ def write_table(table: Table, path: Path) -> None:
     write_atomic(path, (f'{head[:-1]}, "tensors": {{\n' + ",\n".join(lines) + "\n}}\n").encode())
 
 
-def _written(seen: Seen) -> dict[str, object]:
+def _written(seen: SeenTensor) -> dict[str, object]:
     ends = {} if seen.spread.low is None else {"range": (seen.spread.low, seen.spread.high)}
     return {"maximum": seen.spread.maximum, **ends, "bins": seen.spread.bins, "means": seen.means}
 
@@ -236,7 +236,7 @@ def read_table(path: Path) -> Table:
         raise fail("E0917", f"not a calibration table: {type(error).__name__} {error}"[:200], place=str(path)) from None
 
 
-def _entry(entry: Any) -> Seen:
+def _entry(entry: Any) -> SeenTensor:
     bins = tuple((int(number), int(parts)) for number, parts in entry["bins"])
     maximum, means = float(entry["maximum"]), tuple(float(mean) for mean in entry["means"])
     ends = tuple(float(end) for end in entry.get("range", ()))
@@ -244,4 +244,4 @@ def _entry(entry: Any) -> Seen:
         raise ValueError("a value is out of range")
     if ends and (len(ends) != 2 or ends[0] > ends[1]):
         raise ValueError("a range is not one")
-    return Seen(Spread(maximum, bins, *ends), means)
+    return SeenTensor(Spread(maximum, bins, *ends), means)

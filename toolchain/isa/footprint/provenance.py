@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.footprint.footprints import Runs, join_runs, merge_runs
 from toolchain.isa.footprint.loop_nest import Nest, machine_nests
-from toolchain.isa.footprint.rows import Frame, Rows, iterations
+from toolchain.isa.footprint.rows import Iterations, Rows, iterations
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.instances import scope_levels, stream_levels
@@ -178,7 +178,7 @@ def _register_nests(key: MachineKey, what: str, register: str) -> tuple[tuple[in
     return tuple((kind, nest) for kind, nest in found if nest.occurrence.kind == what and nest.occurrence.target == register)
 
 
-def no_controls(e: ir.ControlRead, _: Frame) -> Ints:
+def no_controls(e: ir.ControlRead, _: Iterations) -> Ints:
     """Refuses to read a control memory."""
     what = f"'{e.access.view.name}' decides a register's index, or where a control memory is loaded"
     raise fail("E0608", what, e.span, "such an address must not depend on a control memory itself")

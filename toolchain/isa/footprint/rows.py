@@ -22,7 +22,7 @@ LIMIT = 1 << 20
 Registers = Callable[[ir.RegisterRead, Ints, Ints], Ints]
 """(read, instructions, index) -> values"""
 
-Controls = Callable[[ir.ControlRead, "Frame"], Ints]
+Controls = Callable[[ir.ControlRead, "Iterations"], Ints]
 """(read, iterations) -> values"""
 
 
@@ -37,9 +37,9 @@ class Rows:
     controls: Controls
     cache: dict[Expr, Ints] = field(default_factory=dict[Expr, Ints])
 
-    def frame(self, rows: Ints | None = None) -> "Frame":
+    def frame(self, rows: Ints | None = None) -> "Iterations":
         """A frame of these rows, or of all, with no loop open."""
-        return Frame(self, np.arange(len(self.instructions)) if rows is None else rows, {})
+        return Iterations(self, np.arange(len(self.instructions)) if rows is None else rows, {})
 
     def column(self, e: Expr) -> Ints:
         """int64 [rows]: an expression without loop variables, kept."""
@@ -49,7 +49,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Iterations:
     """Iterations of instructions: row of the instruction, value of each loop variable, how many iterations each stands for."""
 
     of: Rows
@@ -64,22 +64,22 @@ class Frame:
     def instructions(self) -> Ints:
         return self.of.instructions[self.rows]
 
-    def take(self, chosen: Ints) -> "Frame":
+    def take(self, chosen: Ints) -> "Iterations":
         """The chosen iterations; a number may be chosen several times."""
         weight = None if self.weight is None else self.weight[chosen]
-        return Frame(self.of, self.rows[chosen], {n: v[chosen] for n, v in self.variables.items()}, weight)
+        return Iterations(self.of, self.rows[chosen], {n: v[chosen] for n, v in self.variables.items()}, weight)
 
-    def with_variable(self, name: str, value: Ints) -> "Frame":
-        return Frame(self.of, self.rows, {**self.variables, name: value}, self.weight)
+    def with_variable(self, name: str, value: Ints) -> "Iterations":
+        return Iterations(self.of, self.rows, {**self.variables, name: value}, self.weight)
 
-    def weighted(self, factor: Ints) -> "Frame":
-        return Frame(self.of, self.rows, self.variables, factor if self.weight is None else self.weight * factor)
+    def weighted(self, factor: Ints) -> "Iterations":
+        return Iterations(self.of, self.rows, self.variables, factor if self.weight is None else self.weight * factor)
 
     def evaluate(self, e: Expr) -> Ints:
         """int64 [len]: the value of an expression in every iteration. Raises UserError E0122 where it has none."""
         return evaluate_columns(e, self._leaf, len(self), lambda row: self.of.program.label(int(self.instructions[row])))
 
-    def where(self, condition: Expr) -> "Frame":
+    def where(self, condition: Expr) -> "Iterations":
         """The iterations that meet a condition."""
         met = self.evaluate(condition) != 0
         return self if met.all() else self.take(np.flatnonzero(met))
@@ -146,7 +146,7 @@ class Frame:
         return found
 
 
-def iterations(frame: Frame, path: Path) -> Iterator[Frame]:
+def iterations(frame: Iterations, path: Path) -> Iterator[Iterations]:
     """Every iteration of the loops that meets the guards, at most LIMIT in a frame, in the order of the nest.
 
     A loop whose step is zero is taken once, with its count as weight.
@@ -168,7 +168,7 @@ def iterations(frame: Frame, path: Path) -> Iterator[Frame]:
             yield from iterations(frame.take(chosen).with_variable(head.var, value), path[1:])
 
 
-def iteration_count(frame: Frame, path: Path, neighbours: Callable[[Ints], Flags]) -> NDArray[np.float64]:
+def iteration_count(frame: Iterations, path: Path, neighbours: Callable[[Ints], Flags]) -> NDArray[np.float64]:
     """How many iterations the loops of a path have whose bounds no loop changes. A loop that does not step counts once,
     and so does the last one where its step goes from neighbour to neighbour."""
     total = np.ones(len(frame), np.float64)
@@ -183,7 +183,7 @@ def iteration_count(frame: Frame, path: Path, neighbours: Callable[[Ints], Flags
     return total
 
 
-def split_long(frame: Frame, total: NDArray[np.float64], access: int) -> tuple[Frame, Faults]:
+def split_long(frame: Iterations, total: NDArray[np.float64], access: int) -> tuple[Iterations, Faults]:
     """The rows with at most LONGEST iterations, and the others as faults of an access."""
     many = np.flatnonzero(total > LONGEST)
     amount = np.minimum(total[many], float(1 << 62)).astype(np.int64)

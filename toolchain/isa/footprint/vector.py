@@ -11,7 +11,7 @@ import numpy as np
 from toolchain.isa.footprint.footprints import INSTANCE, Faults, Footprints, Runs, element_runs, join_faults, join_runs, merge_runs
 from toolchain.isa.footprint.loop_nest import Nest, instance_of, machine_nests, memories_alike
 from toolchain.isa.footprint.provenance import MOST_SLOTS, Contents, Latches, Provenance, sorted_latches
-from toolchain.isa.footprint.rows import Frame, Rows, iteration_count, iterations, split_long
+from toolchain.isa.footprint.rows import Iterations, Rows, iteration_count, iterations, split_long
 from toolchain.isa.footprint.walk import Guard, Loop
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
@@ -36,7 +36,7 @@ class ControlContents:
         self.faults: list[Faults] = []
         self._fills: dict[str, _Fills] = {}
 
-    def read(self, e: ir.ControlRead, frame: Frame) -> Ints:
+    def read(self, e: ir.ControlRead, frame: Iterations) -> Ints:
         """int64: the member that each iteration reads; an address outside the memory is taken to its nearest end."""
         machine, memory = self.program.machine, self.program.machine.memory[e.access.view.memory]
         elements = sum(memory.depths)
@@ -81,7 +81,7 @@ class ControlContents:
             slot = frame.evaluate(nest.instance) * elements + index
             yield slot[inside], frame.instructions[inside], value[inside]
 
-    def _value(self, value: Expr, frame: Frame, memory: Memory) -> Ints:
+    def _value(self, value: Expr, frame: Iterations, memory: Memory) -> Ints:
         """int64 [len(frame)]: the bits that each iteration writes."""
         match value:
             case Choose(condition=condition, then=then, other=other):
@@ -97,7 +97,7 @@ class ControlContents:
                 number = frame.evaluate(value)
                 return number & ((1 << bits) - 1) if bits < 64 else number
 
-    def _loaded(self, access: ir.Access, frame: Frame, memory: Memory) -> Ints:
+    def _loaded(self, access: ir.Access, frame: Iterations, memory: Memory) -> Ints:
         source, view = self.program.machine.memory[access.view.memory], access.view
         if view.element.bytes != memory.element.bytes or len(access.index) != 1:
             raise fail("E0608", f"'{memory.name}' must be loaded by copies of whole elements", access.span)
@@ -113,7 +113,7 @@ class ControlContents:
             parts += [self._feed(nest, frame) for frame in self._iterations(nest, kind)]
         return merge_runs(join_runs(parts))
 
-    def _iterations(self, nest: Nest, kind: int) -> Iterator[Frame]:
+    def _iterations(self, nest: Nest, kind: int) -> Iterator[Iterations]:
         """All iterations of instructions with fewer than LONGEST; the others are faults."""
         leading = next((i for i, item in enumerate(nest.path) if isinstance(item, Loop)), len(nest.path))
         for frame in iterations(self.provenance.rows(kind).frame(), nest.path[:leading]):
@@ -122,7 +122,7 @@ class ControlContents:
             self.faults.append(faults)
             yield from iterations(kept, nest.path[leading:])
 
-    def _feed(self, nest: Nest, frame: Frame) -> Runs:
+    def _feed(self, nest: Nest, frame: Iterations) -> Runs:
         index, ones = [frame.evaluate(i) for i in nest.occurrence.index], np.ones(len(frame), np.int64)
         instance = frame.evaluate(nest.instance)
         return element_runs(self.program.machine, nest.access.view, frame.instructions, False, instance, index, ones, 0)[0]
@@ -196,7 +196,7 @@ class _Collector:
             for part in iterations(few, path[leading:-1] if last else path[leading:]):
                 self.emit(nest, part, last)
 
-    def within_budget(self, nest: Nest, frame: Frame, path: tuple[Loop | Guard, ...]) -> Frame:
+    def within_budget(self, nest: Nest, frame: Iterations, path: tuple[Loop | Guard, ...]) -> Iterations:
         """The instructions whose loops have at most LONGEST iterations; the others are faults."""
         total = iteration_count(frame, path, lambda step: step * self.unit(nest) == nest.access.view.element.bytes)
         kept, faults = split_long(frame, total, nest.access.number)
@@ -207,11 +207,11 @@ class _Collector:
         view = nest.access.view
         return view.unit or self.machine.memory[view.memory].element.bytes
 
-    def fault(self, nest: Nest, frame: Frame, kind: int, value: Ints) -> None:
+    def fault(self, nest: Nest, frame: Iterations, kind: int, value: Ints) -> None:
         count = len(frame)
         self.faults.append(Faults(frame.instructions, np.full(count, nest.access.number), np.full(count, kind), value, value))
 
-    def emit(self, nest: Nest, frame: Frame, last: Loop | None) -> None:
+    def emit(self, nest: Nest, frame: Iterations, last: Loop | None) -> None:
         """Adds the elements of these iterations, the `last` loop taken as a run where it steps from neighbour to neighbour."""
         if last is None:
             self.add(nest, frame, np.ones(len(frame), np.int64), np.ones(len(frame), np.int64))
@@ -226,7 +226,7 @@ class _Collector:
         for part in iterations(frame.take(np.flatnonzero(~flat)), (last,)):
             self.add(nest, part, np.ones(len(part), np.int64), np.ones(len(part), np.int64))
 
-    def add(self, nest: Nest, frame: Frame, count: Ints, spacing: Ints) -> None:
+    def add(self, nest: Nest, frame: Iterations, count: Ints, spacing: Ints) -> None:
         view, number = nest.access.view, nest.access.number
         for level, e in nest.occurrence.at:
             limit = next(x.count for x in self.machine.levels if x.name == level)

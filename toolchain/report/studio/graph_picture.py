@@ -7,7 +7,7 @@ from itertools import pairwise
 import networkx as nx
 import onnx_ir as ir
 
-from toolchain.report.placement import FOLDED, HOST, Placed, Placement
+from toolchain.report.placement import FOLDED, HOST, NodePlaces, Placed
 
 WIDE, TALL, ACROSS, DOWN = 176, 40, 24, 30
 """Width and height of a box, and the room beside and below it; pixels."""
@@ -64,7 +64,7 @@ class _Place:
 Point = Key | _Place
 
 
-def graph_picture(floats: ir.Model, placement: Placement) -> GraphPicture:
+def graph_picture(floats: ir.Model, placement: NodePlaces) -> GraphPicture:
     """floats: the last stage before fusion, whose nodes `placement` has."""
     placed = {node.node: node for node in placement.nodes if node.where != FOLDED}
     nodes = [node for node in floats.graph if node.name in placed]

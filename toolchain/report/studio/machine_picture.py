@@ -26,7 +26,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Frame:
+class ScopeFrame:
     """A frame around the blocks of one scope."""
 
     title: str
@@ -53,7 +53,7 @@ class MachinePicture:
     width: int
     height: int
     blocks: tuple[Block, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[ScopeFrame, ...]
     arrows: tuple[Arrow, ...]
 
 
@@ -62,7 +62,7 @@ def machine_picture(machine: Machine) -> MachinePicture:
     outer = [memory for memory in machine.memories if memory.scope == "device"]
     inner = [level.name for level in machine.levels if any(memory.scope == level.name for memory in machine.memories)]
     middle, right = WIDE + ROOM, 2 * (WIDE + ROOM)
-    frames, blocks = list[Frame](), list[Block]()
+    frames, blocks = list[ScopeFrame](), list[Block]()
     columns = [[("the device", outer)], [], [(_count(machine, name), [m for m in machine.memories if m.scope == name]) for name in inner]]
     for x, column in zip((GAP, middle + GAP, right + GAP), columns, strict=True):
         y = GAP
@@ -83,8 +83,8 @@ def machine_picture(machine: Machine) -> MachinePicture:
     return MachinePicture(width, height, tuple(blocks), tuple(frames), tuple(_arrows(machine, blocks)))
 
 
-def _frame(title: str, x: int, y: int, blocks: int) -> Frame:
-    return Frame(title, x - GAP // 2, y, WIDE + GAP, HEAD + blocks * (TALL + GAP) - GAP // 2)
+def _frame(title: str, x: int, y: int, blocks: int) -> ScopeFrame:
+    return ScopeFrame(title, x - GAP // 2, y, WIDE + GAP, HEAD + blocks * (TALL + GAP) - GAP // 2)
 
 
 def _stack(memories: Sequence[Memory], machine: Machine, x: int, y: int) -> Iterator[Block]:

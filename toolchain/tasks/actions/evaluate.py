@@ -40,7 +40,7 @@ from toolchain.tasks.actions.paths import (
     write_report,
 )
 from toolchain.tasks.actions.states import samples_of, sequences_of
-from toolchain.tasks.receipts import Seen, seen
+from toolchain.tasks.receipts import SeenFile, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 from toolchain.verify.built import integer_stage, read_built, stage_before, stored_ranges
@@ -113,7 +113,7 @@ def _emulated(model: Model, executor: Executor) -> Results:
     return [dict(session.step(step).outputs) for session, steps in each for step in steps]
 
 
-def _inputs(job: Job, model: Model) -> tuple[Inputs, Mapping[Path, Seen]]:
+def _inputs(job: Job, model: Model) -> tuple[Inputs, Mapping[Path, SeenFile]]:
     """And the files that they come from."""
     recorded = model.test.samples if model.test else model.calibration
     files = seen(*sample_files(recorded))

@@ -33,7 +33,7 @@ from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import blaming, graph_files, machines_of, model_of, onnx_file, preparations_file, sizes_file, sizes_of, table_file
 from toolchain.tasks.actions.states import samples_of, write_states
 from toolchain.tasks.machines import HOST
-from toolchain.tasks.receipts import Seen, read_receipt, seen
+from toolchain.tasks.receipts import SeenFile, read_receipt, seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.work import Made
 
@@ -64,7 +64,7 @@ def _sizes(model: Model) -> dict[str, int]:
     return open_sizes(model.origin.file, model.shapes)
 
 
-def _sources(model: Model) -> dict[Path, Seen]:
+def _sources(model: Model) -> dict[Path, SeenFile]:
     if not isinstance(model.origin, Stored):
         return {}
     from toolchain.models.sources import external_files

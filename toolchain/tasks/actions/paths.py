@@ -160,7 +160,7 @@ def explain_file(job: Job) -> Path:
     return job.home("explain") / "explain" / "explain.txt"
 
 
-class MachineKey(NamedTuple):
+class MachineSource(NamedTuple):
     """The text of a machine's file, its path, the configuration and the parameters. deployment: the text and the path of the file whose member
     `number` it is; both empty without one. without: kernels that are left out."""
 
@@ -178,13 +178,13 @@ def machines_of(job: Job) -> tuple[Machine, ...]:
     return tuple(machine_named(key) for key in machine_keys(job))
 
 
-def machine_keys(job: Job) -> tuple[MachineKey, ...]:
+def machine_keys(job: Job) -> tuple[MachineSource, ...]:
     system = (job.deployment.text, str(job.deployment.path)) if job.deployment else ("", "")
-    return tuple(MachineKey(t.text, str(t.path), t.config, t.params, system, number, t.without) for number, t in enumerate(job.targets))
+    return tuple(MachineSource(t.text, str(t.path), t.config, t.params, system, number, t.without) for number, t in enumerate(job.targets))
 
 
 @lru_cache(maxsize=8)
-def machine_named(key: MachineKey) -> Machine:
+def machine_named(key: MachineSource) -> Machine:
     """One object for all stages of a build: caches of a machine go by the object."""
     machine = replace(load_text(key.text, key.path, key.config, dict(key.params)), without=key.without)
     return deployed(machine, deployment_of(*key.deployment), key.number) if any(key.deployment) else machine

@@ -30,7 +30,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
 from toolchain.tasks.actions.paths import (
-    MachineKey,
+    MachineSource,
     bundle_file,
     graph_file,
     graph_receipt,
@@ -74,7 +74,7 @@ def forget_regions() -> None:
 
 
 @lru_cache(maxsize=1)
-def _regions(path: Path, _result: str, keys: tuple[MachineKey, ...], parts: tuple[tuple[str, tuple[Part, ...]], ...]) -> Partitioned:
+def _regions(path: Path, _result: str, keys: tuple[MachineSource, ...], parts: tuple[tuple[str, tuple[Part, ...]], ...]) -> Partitioned:
     backends, model = load_backends([machine_named(key) for key in keys]), divided(read_stage(path), dict(parts))
     calls = [(backend_of(backends, call), call) for call in region_calls(model)]
     return Partitioned(model, tuple((backend, backend.read(model, call)) for backend, call in calls))
