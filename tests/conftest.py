@@ -36,7 +36,7 @@ FEWEST = 4
 """Examples that are drawn however small the share is."""
 
 
-LONGEST = ("test_console_blocks.py", "test_benches.py", "test_kernel_check.py")
+LONGEST = ("test_console_blocks.py", "test_benches.py", "test_region_ladder.py", "test_kernel_check.py")
 """Files of more than a minute: they begin first, so that workers end together."""
 
 
