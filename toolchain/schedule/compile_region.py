@@ -96,16 +96,21 @@ def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, o
     copies = options.ways
     if copies.times == 1:
         schedule, tried = _found_schedule(machine, kernels, region, options)
-        return replace(schedule, copies=Copies(images=copies.images)), tried
+        return replace(schedule, copies=schedule.copies._replace(images=copies.images)), tried
     if copies.times * copies.streams > machine.streams:
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)
     if not options.effort and can_multicast(machine, kernels):
-        return replace(make_schedule(machine, turned(_estimated(machine, kernels, region, options))), multicast=True, copies=copies), ()
+        return _copied(replace(make_schedule(machine, turned(_estimated(machine, kernels, region, options))), multicast=True), copies), ()
     schedule, tried = _found_schedule(part_of_ports(machine, copies.times, copies.streams), kernels, region, options)
     if not can_multicast(machine, kernels):
-        return replace(schedule, copies=copies), tried
-    return replace(_quickest_team(machine, kernels, region, options, schedule), copies=copies), tried
+        return _copied(schedule, copies), tried
+    return _copied(_quickest_team(machine, kernels, region, options, schedule), copies), tried
+
+
+def _copied(schedule: Schedule, copies: Copies) -> Schedule:
+    """The schedule of one copy as that of several."""
+    return replace(schedule, copies=copies._replace(weights=schedule.copies.weights))
 
 
 def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Schedule) -> Schedule:
@@ -121,7 +126,7 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     tried = [found, *(replace(each, multicast=True) for each in (found, *others))]
 
     def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
-        return compile_schedule(of, kernels, region, replace(schedule, copies=times), replace(options, check=False)).cycles
+        return compile_schedule(of, kernels, region, _copied(schedule, times), replace(options, check=False)).cycles
 
     best, *others = sorted(tried, key=cycles)
     apart = next((each for each in others if not _shares_groups(each)), None)

@@ -9,11 +9,13 @@ from toolchain.spec.search_policies import EFFORT, SEARCH
 
 class Copies(NamedTuple):
     """A region that runs several times side by side, each on images of its own and on so many streams of its own: copy k is on those from
-    k * streams on. images: that each tensor of a copy holds."""
+    k * streams on. images: that each tensor of a copy holds. weights: elements at the end of a memory that streams share, in which weights wait for
+    all of them."""
 
     times: int = 1
     streams: int = 1
     images: int = 1
+    weights: int = 0
 
     @property
     def together(self) -> int:

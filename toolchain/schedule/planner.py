@@ -19,10 +19,12 @@ from toolchain.schedule.groups.timed import StretchClock, TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.near_choice import accepted, best_offer
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
+from toolchain.schedule.placement.near_weights import room_start, waiting
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
-from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, shareable, sharing, users
+from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, room_left, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import Planned, follow_makers, run_side_by_side
@@ -137,7 +139,26 @@ class Planner:
             if other.cycles >= best.cycles:
                 break
             best = other
-        return best
+        return best if len(self.problems) == 0 or copies.times * max(counts) == 1 else self._with_weights(best, counts)
+
+    def _with_weights(self, found: Grouping, counts: Counts) -> Grouping:
+        """With weights of operations alone that wait in the room which tensors leave of a memory that streams share, where that is quicker."""
+        memories = {waits.memory for problem in self.problems for _, waits in waiting(problem)}
+        if len(memories) != 1:
+            return found
+        memory, plan = memories.pop(), found.base
+        weights = room_left(self.machine, memory, found.shared, self.options.ways)
+        grouped = {index for proposal in found.chosen for index in proposal.group.operations}
+        alone = sorted({*range(len(plan.problems))} - grouped)
+        offers = {n: best_offer(self.choice, (plan.problems[n], plan.tilings[n]), counts[n], weights) for n in alone}
+        chosen = accepted({n: offer for n, offer in offers.items() if offer}, room_start(self.machine, memory, weights), weights)
+        if not chosen:
+            return found
+        pairs = [chosen.get(n, pair) for n, pair in enumerate(zip(plan.problems, plan.tilings, strict=True))]
+        problems, tilings = [problem for problem, _ in pairs], [tiling for _, tiling in pairs]
+        shares = {**plan.shares, **{n: even_shares(tile_count(*pairs[n]), counts[n]) for n in chosen if counts[n] > 1}}
+        base = replace(plan, problems=problems, tilings=tilings, shares=shares, copies=plan.copies._replace(weights=weights))
+        return replace(found, base=base)
 
     def _settled(
         self, shared: dict[str, SharedSlot], placed: Callable[[Storage, Collection[str]], dict[str, SharedSlot]], counts: Counts, rivals: Rivals

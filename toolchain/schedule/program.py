@@ -16,7 +16,7 @@ from toolchain.isa.program import Ints, Origins, Program
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.plan import Plan, Schedule
-from toolchain.schedule.form.shares import team_of, teams
+from toolchain.schedule.form.shares import team_of, teams, with_firsts
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
@@ -222,7 +222,8 @@ def _steps(plan: Plan, placed: Iterable[Sequence[Dealt]]) -> Steps:
             sequence.append((members[member], len(steps[members[member]])))
             steps[members[member]].append(item)
             dealt.append(stream)
-    return Steps([part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)], sequence, dealt)
+    parts = [part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)]
+    return Steps(with_firsts(parts, sequence, dealt), sequence, dealt)
 
 
 def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:

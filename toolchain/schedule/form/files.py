@@ -83,7 +83,13 @@ def _operation(node: Node, fetches: Mapping[str, int]) -> ScheduledOperation:
         {place: _slots(value) for place, value in node.members("slots")},
         {memory: tuple(map(_stretch, stretches.children())) for memory, stretches in node.members("within")},
         fetched,
+        {tensor: _pair(room) for tensor, room in node.members("near")},
     )
+
+
+def _pair(node: Node) -> tuple[int, int]:
+    first, second = _numbers(node)
+    return first, second
 
 
 def _slots(node: Node) -> Slots:
@@ -118,7 +124,8 @@ def _lines(schedule: Schedule) -> Iterator[str]:
 
 
 def _copies(copies: Copies) -> dict[str, object]:
-    return {"times": copies.times, "streams": copies.streams, **({"images": copies.images} if copies.images > 1 else {})}
+    more = {"images": copies.images} if copies.images > 1 else {}
+    return {"times": copies.times, "streams": copies.streams, **more, **({"weights": copies.weights} if copies.weights else {})}
 
 
 def _buffer_lines(buffer: ChipBuffer) -> str:
@@ -140,6 +147,8 @@ def _operation_lines(operation: ScheduledOperation, fetches: int) -> Iterator[st
         parts["slots"] = {place: _slots_text(slots) for place, slots in operation.slots.items()}
     if operation.within:
         parts["within"] = {memory: list(map(_stretch_text, pools)) for memory, pools in operation.within.items()}
+    if operation.near:
+        parts["near"] = {tensor: list(room) for tensor, room in operation.near.items()}
     for number, (key, value) in enumerate(parts.items()):
         yield f"      {'-' if number == 0 else ' '} {key}: {_flow(value)}"
 

@@ -13,6 +13,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Storage
+from toolchain.schedule.placement.near_weights import near_rooms
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.placement.shared_memory import Fetch, SharedSlot, SharedSlots, is_fetch
 from toolchain.schedule.regions.region import Region
@@ -73,6 +74,7 @@ class ScheduledOperation:
 
     slots: by place; a place that is left out gets two slots where they fit, else one. within: by memory, the stretches that its slots keep to.
     fetches: the input that it copies to a memory on chip; empty for an operation of the region as it was given. Fetches have the first indices.
+    near: by tensor, the room in which its tiles wait, as first element and size.
     """
 
     operation: int
@@ -82,6 +84,7 @@ class ScheduledOperation:
     slots: Mapping[str, Slots]
     within: Mapping[str, tuple[Pool, ...]]
     fetches: str = ""
+    near: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,7 @@ class Plan:
     problems, tilings: of each operation, with the tensors that stay on chip. dram: the buffers that are needed in DRAM. groups: of several operations
     each, by number. shares: the streams of each group, by number; one that is left out runs on the first. shared: buffers in memories that streams
     share. barriers: one wait may take the tokens of several streams. multicast: neighbouring streams that load the same do it at once. copies: of all
-    of it, side by side.
+    of it, side by side; those of a search have the room for weights that wait, and no more.
     """
 
     region: Region
@@ -247,7 +250,8 @@ def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperat
     within = {memory: pools for memory, pools in problem.pools.items() if memory in counted and pools != left[memory]}
     bound = plan.region.operations[index]
     fetched = bound.tensors["x"] if is_fetch(bound) else ""
-    return ScheduledOperation(plan.numbers[index], problem.operation.name, problem.kernel.name, tile_cuts(problem, tiling), slots, within, fetched)
+    own = plan.numbers[index], problem.operation.name, problem.kernel.name, tile_cuts(problem, tiling), slots, within, fetched
+    return ScheduledOperation(*own, near_rooms(problem))
 
 
 def tile_cuts(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:

@@ -6,6 +6,7 @@ from math import prod
 
 from toolchain.schedule.form.buffers import instances, read_buffers, read_shared
 from toolchain.schedule.form.groups import read_groups, read_loads, share_tiles
+from toolchain.schedule.form.near import read_near
 from toolchain.schedule.form.plan import Plan, Schedule, ScheduledOperation, Share
 from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
 from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
@@ -157,6 +158,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     own = gather(lambda entry: narrowed(schedule, entry[1], entry[2], own[entry[0]]), entries)
     reader = _Tiles(schedule, own, frozenset(find_rings(own)))
     tilings = gather(reader.tiling, entries)
+    own = read_near(machine, schedule, own, tilings)
     _check_work(schedule, own, tilings, entries)
     own, tilings, fused = share_tiles(schedule, ordered, own, tilings, stored)
     hidden = frozenset[str]().union(*(group.hidden for group in fused.values()))

@@ -13,6 +13,7 @@ from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Copies
+from toolchain.schedule.placement.near_weights import near_rooms
 from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import OperationPart
@@ -75,9 +76,31 @@ def team_of(
                 number, instance = step
                 item = every[number].steps[instance]
                 loaded[stream] += math.prod(size for _, size in item.tile.values())
-                names[number][instance] = {**names[number][instance], f"{item.step.place}_receivers": sum(1 << on % near for _, on in takers)}
+                own_names = {**names[number][instance], f"{item.step.place}_receivers": sum(1 << on % near for _, on in takers)}
+                if (comes := f"{item.step.place}_near_first") in own_names:
+                    own_names[comes] = max(names[part][at][comes] for (part, at), _ in takers)
+                names[number][instance] = own_names
     own_parts = [replace(part, names=named) for part, named in zip(every, names, strict=True)]
     return Team(own_parts, [step for step, _ in kept], [stream for _, stream in kept], [scope for copy in scopes for scope in copy])
+
+
+def with_firsts(parts: Sequence[OperationPart], sequence: Sequence[tuple[int, int]], dealt: Sequence[int]) -> list[OperationPart]:
+    """Of tiles that wait in a memory that streams share, the first load in each instance of it says that it is the first.
+
+    sequence, dealt: the steps in the order in which all could run one by one, and their streams."""
+    found, seen = list(parts), set[Hashable]()
+    waits = [{name: f"{name}_near_first" for name in near_rooms(part.problem)} for part in parts]
+    names = {number: [*part.names] for number, part in enumerate(parts) if waits[number]}
+    for (number, instance), stream in zip(sequence, dealt, strict=True):
+        item = parts[number].steps[instance] if number in names else None
+        if item is None or item.step.kind != "load" or item.step.place not in waits[number]:
+            continue
+        key = number, item.step.place, tuple(item.tile.items()), stream // neighbours(parts[number].problem.machine.levels)
+        names[number][instance] = {**names[number][instance], waits[number][item.step.place]: int(key not in seen)}
+        seen.add(key)
+    for number, own in names.items():
+        found[number] = replace(parts[number], names=own)
+    return found
 
 
 def _with_receivers(part: OperationPart) -> OperationPart:

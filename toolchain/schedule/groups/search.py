@@ -242,7 +242,8 @@ class Grouping:
     @cached_property
     def plan(self) -> Plan:
         """With its groups."""
-        return replace(with_groups(self.base, self.candidates, self.members.storage, self.chosen), shared=self.shared)
+        grouped = with_groups(self.base, self.candidates, self.members.storage, self.chosen)
+        return replace(grouped, shared=self.shared, copies=self.base.copies)
 
     @property
     def cycles(self) -> float:

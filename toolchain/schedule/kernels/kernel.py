@@ -170,11 +170,25 @@ def place_named(places: Iterable[Place], name: str) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """A memory that streams share, in which values that are known when compiling may wait for further loads: the first load of each tile brings it
+    there. All of them wait, or two tiles at a time where the dimension `by`, the first of their layout, is the outermost loop."""
+
+    memory: str
+    by: str
+
+
+NEAR = {"near": 0, "near_base": 0, "near_size": 1, "near_first": 0}
+"""Names of such a tensor, and their values where nothing waits: whether it does, the first element of its room there, how many elements that has, and
+whether a load is the first one of its tile."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor in DRAM, stored through a layout, addressed in elements of a view.
 
     values: each scalar, from the layout's index names, `let` and the operation's arrays; None for values that are known only when running.
-    shared: the view of a memory on chip in which it may stand instead; empty where it may not.
+    shared: the view of a memory on chip in which it may stand instead; empty where it may not. waits: where its tiles may wait; None for nowhere.
     """
 
     name: str
@@ -185,6 +199,7 @@ class Tensor:
     values: Expr | None
     written: bool
     shared: str = ""
+    waits: Waits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from toolchain.schedule.kernels.defaults import (
     with_views,
 )
 from toolchain.schedule.kernels.kernel import (
+    NEAR,
     Code,
     Constant,
     Dimension,
@@ -33,6 +34,7 @@ from toolchain.schedule.kernels.kernel import (
     Rows,
     Step,
     Tensor,
+    Waits,
     Whole,
     Window,
     issues,
@@ -70,6 +72,7 @@ class KernelReader:
         sized = given | {f"{d.name}{end}" for d in dims for end in ("", "_all")} | {f"{w.name}_{part}" for w in windows for part in OF_WINDOW}
         kept = {f"{key}_{end}" for key, _ in node.members("places") for end in ("kept", "receivers")}
         kept |= {f"{key}_shared" for key in (*self.kind.operand, self.kind.result.name)}
+        kept |= {f"{key}_{end}" for key, value in node.members("tensors") if value.get("waits") for end in NEAR}
         places = self.places(sized | kept, given | kept, dims, windows)
         slotted = sized | {f"{p.name}_{part}" for p in places for part in ("slot", "bank", *p.names)}
         constants = tuple(self.constant(key, value, slotted) for key, value in node.members("constants"))
@@ -271,7 +274,7 @@ class KernelReader:
         values = node.get("values")
         return Tensor(
             name, view, layout.name, extents, let, self.expr(values, {*names, *let}, self.kind.arrays) if values else None, node.flag("written"),
-            self.shared_view(node, view),
+            self.shared_view(node, view), self.waits(node),
         )  # fmt: skip
 
     def whole_array(self, name: str, node: Node, layout: Layout) -> Node:
@@ -301,6 +304,17 @@ class KernelReader:
         if view and found.element.scalar != self.machine.view[view].element.scalar:
             raise fail("E1002", f"'{found.name}' has other scalars than '{view}'", held.where())
         return found.name
+
+    def waits(self, node: Node) -> Waits | None:
+        """Raises UserError E1002 for a memory that streams do not share, another dimension than the kernel's, or values that are not known."""
+        held = node.get("waits")
+        if held is None:
+            return None
+        memory = self.machine.memory[known_word(held.value["memory"], self.machine.memory, "memory")]
+        by = known_word(held.value["by"], [key for key, _ in self.node.members("tile")], "dimension")
+        if node.get("values") is None or memory.kind == "dram" or self.machine.instances(memory.scope) == self.machine.streams:
+            raise fail("E1002", "'waits' names a memory on chip that streams share, for values that are known when compiling", held.where())
+        return Waits(memory.name, by)
 
     def indices(self, layout: Layout, node: Node, given: Iterable[str]) -> None:
         """Raises UserError E1002 for index names that mean nothing for a picture, or two things where values are spelled out."""

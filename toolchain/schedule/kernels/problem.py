@@ -9,7 +9,7 @@ import numpy as np
 
 from toolchain.operations.operation import Operation
 from toolchain.schedule.kernels.frame import Frame
-from toolchain.schedule.kernels.kernel import Kernel, Step, Window, numbers_of
+from toolchain.schedule.kernels.kernel import NEAR, Kernel, Step, Window, numbers_of
 from toolchain.schedule.kernels.limits import Known, check_numbers, faults
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
 from toolchain.spec.arrays import Ints, evaluate_arrays
@@ -176,6 +176,7 @@ def _case(given: _Given) -> _Case:
         f"{p.name}_{end}": 0 for p in kernel.places for end in ("kept", "receivers")
     }
     numbers |= {f"{t.name}_shared": 0 for t in kernel.tensors}
+    numbers |= {f"{t.name}_{end}": value for t in kernel.tensors if t.waits for end, value in NEAR.items()}
     steps = _steps(kernel, numbers)
     _check_fields(machine, kernel, steps, numbers)
     return _Case(numbers, extents, steps, pools_of(machine, kernel.pools))
