@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.schedule.test_multicast import read_bytes
 
 from tests.schedule.convolutions import convolution
 from tests.schedule.form.edits import read
+from tests.schedule.form.test_shares import read_bytes
 from tests.schedule.test_options import exact
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region, find_schedule

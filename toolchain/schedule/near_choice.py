@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Need, share_room
-from toolchain.schedule.placement.near_weights import bringing_cycles, near_size, reloads, waiting, whole_size, with_room
+from toolchain.schedule.tiling.near_weights import bringing_cycles, near_size, reloads, waiting, whole_size, with_room
 from toolchain.schedule.tiling.tile_table import sizes_along
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.errors import UserError

@@ -22,12 +22,12 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.near_choice import accepted, best_offer
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import Storage, plan_storage
-from toolchain.schedule.placement.near_weights import room_start, waiting
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_candidates, in_dram, place_residents, without
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, room_left, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.side_by_side import Planned, follow_makers, run_side_by_side
+from toolchain.schedule.tiling.near_weights import room_start, waiting
 from toolchain.schedule.tiling.slots import find_rings
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from toolchain.schedule.form.plan import Schedule, ScheduledOperation
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.placement.near_weights import near_size, room_start, waiting, whole_size, with_room
+from toolchain.schedule.tiling.near_weights import near_size, room_start, waiting, whole_size, with_room
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError, nearest
 from toolchain.spec.model import Machine

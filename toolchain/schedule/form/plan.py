@@ -13,11 +13,11 @@ from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Storage
-from toolchain.schedule.placement.near_weights import near_rooms
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.placement.shared_memory import Fetch, SharedSlot, SharedSlots, is_fetch
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
+from toolchain.schedule.tiling.near_weights import near_rooms
 from toolchain.schedule.tiling.slots import find_rings
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, Span, UserError

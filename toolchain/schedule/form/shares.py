@@ -13,8 +13,8 @@ from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Copies
-from toolchain.schedule.placement.near_weights import near_rooms
 from toolchain.schedule.placement.shared_memory import instances_of
+from toolchain.schedule.tiling.near_weights import near_rooms
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.errors import Diagnostic, UserError

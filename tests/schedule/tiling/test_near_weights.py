@@ -6,7 +6,7 @@ import pytest
 from tests.schedule.test_near_choice import deep, slow
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.placement.near_weights import bringing_cycles, is_near, near_rooms, near_size, reloads, waiting, whole_size, with_room
+from toolchain.schedule.tiling.near_weights import bringing_cycles, is_near, near_rooms, near_size, reloads, waiting, whole_size, with_room
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.timing.class_cost import part_of_ports
 
