@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from toolchain.schedule.form.buffers import instances, read_buffers, read_shared
+from toolchain.schedule.form.buffers import instances, read_buffers, read_near, read_shared
 from toolchain.schedule.form.groups import read_groups, read_loads, share_tiles
-from toolchain.schedule.form.near import read_near
 from toolchain.schedule.form.plan import Plan, Schedule, ScheduledOperation, Share
 from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
 from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
