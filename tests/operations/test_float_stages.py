@@ -125,10 +125,10 @@ def test_norms_of_stcp920_row_by_row() -> None:
     x, scale, offset = (rng.standard_normal((1, 3, 64)) * 4).astype(np.float16), rng.random(64).astype(np.float16), rng.random(64).astype(F32)
     epsilon = F32(1e-12)
     numbers = {"batch": 1, "rows": 3, "channels": 64, "epsilon_bits": int(epsilon.view(np.int32))}
-    found = evaluate_halves(kind, numbers, {"x": x, "scale": scale, "offset": offset})
+    found = evaluate_halves(kind, numbers, {"x": x, "weight": scale, "bias": offset})
     for row in range(3):
         np.testing.assert_array_equal(found[0, row], one_norm(x[0, row], scale, offset, epsilon))
-    roots = evaluate_halves(kinds_of(load_machine("stcp920:f16"))["rms_norm"], numbers, {"x": x, "scale": scale})
+    roots = evaluate_halves(kinds_of(load_machine("stcp920:f16"))["rms_norm"], numbers, {"x": x, "weight": scale})
     for row in range(3):
         np.testing.assert_array_equal(roots[0, row], one_norm(x[0, row], scale, np.zeros(64, F32), epsilon, centred=False))
 

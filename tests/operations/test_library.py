@@ -133,6 +133,8 @@ def test_a_machine_computes_an_operation_in_arithmetic_of_its_own(tmp_path: Path
     assert (kind.form, plain.form, kind.meaning, kind.doc) == ("own", "table", plain.meaning, plain.doc)
     assert "half" in kind.numbers
     assert kind.integers == "products = Identity (x)"
+    floating = kinds_with(tmp_path, halves=True)
+    assert (floating["gelu"].form, floating["gelu"].integers, floating is kinds_with(tmp_path, halves=True)) == ("table", "", True)
 
 
 @pytest.mark.parametrize(

@@ -58,5 +58,5 @@ TWICE = ("stcp920",)
 
 def test_files_stay_readable() -> None:
     lines = {name: len(path.read_text().splitlines()) for name, path in list_targets().items()}
-    assert all(count < (900 if name in TWICE else 500) for name, count in lines.items()), lines
+    assert all(count < (1000 if name in TWICE else 500) for name, count in lines.items()), lines
     assert all(len(path.read_text().splitlines()) < 150 for path in DATA.glob("*.yaml"))

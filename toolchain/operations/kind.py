@@ -194,6 +194,11 @@ class OperationKind:
         return next((each.name for each in self.operands if each.role == "bias"), "")
 
     @cached_property
+    def fitted(self) -> bool:
+        """Whether it is a layer, sums of products with weights and a bias, which can be fitted to samples; a norm's weights only scale."""
+        return bool(self.bias) and self.form == "weighted"
+
+    @cached_property
     def form(self) -> Form:
         """How stored integers take part, which settles scales and requantisation; read off the meaning."""
         meaning = self.meaning

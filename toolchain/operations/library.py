@@ -325,27 +325,30 @@ def builtin_kinds() -> Kinds:
     return MappingProxyType({kind.name: kind for kind in kinds})
 
 
-def kinds_with(folder: Path | None) -> Kinds:
-    """The toolchain's operations, some perhaps with arithmetic of a folder's, and those that the folder describes. Raises UserError E1302 for a name
-    that is taken already."""
+def kinds_with(folder: Path | None, halves: bool = False) -> Kinds:
+    """The toolchain's operations, some perhaps with arithmetic of a folder's, and those that the folder describes. halves: of a machine that computes
+    in a floating format, where arithmetic of whole numbers is no one's. Raises UserError E1302 for a name that is taken already."""
     if folder is None or not folder.is_dir():
         return builtin_kinds()
-    return _with_own(folder, contents(folder))
+    return _with_own(folder, contents(folder), halves)
 
 
 @lru_cache(maxsize=64)
-def _with_own(folder: Path, _files: Contents) -> Kinds:
+def _with_own(folder: Path, _files: Contents, halves: bool) -> Kinds:
     """Read once for each state of the files."""
     own = read_folder(folder)
     for name, kind in own.items():
         if name in builtin_kinds() and kind.meaning is not builtin_kinds()[name].meaning:  # those that extend it keep its meaning
             raise fail("E1302", f"the toolchain has an operation '{name}' already", kind.span)
+    if halves:
+        own = {name: replace(kind, arithmetic=None, integers="") if kind.arithmetic else kind for name, kind in own.items()}
     return MappingProxyType({**builtin_kinds(), **own})
 
 
 def kinds_of(machine: Machine) -> Kinds:
     """The toolchain's operations and those of the machine's own folder. Raises as `kinds_with`."""
-    return kinds_with(own_operations(machine))
+    numerics = machine.quantisation
+    return kinds_with(own_operations(machine), numerics is not None and numerics.floats is not None)
 
 
 def own_operations(machine: Machine) -> Path | None:

@@ -33,9 +33,10 @@ def accumulate(kind: OperationKind, numbers: Mapping[str, int], operands: Mappin
     """
     if kind.meaning.join:
         return np.concatenate([np.asarray(part, np.int64) for part in operands[kind.meaning.join]], numbers.get("axis", 1))
-    if kind.arithmetic:
-        return evaluate_arithmetic(kind, numbers, {name: np.asarray(array) for name, array in operands.items()})
     arrays = {name: np.asarray(array, np.int64) for name, array in operands.items()}
+    if kind.arithmetic:
+        own = evaluate_arithmetic(kind, numbers, arrays)
+        return own + _along(kind, arrays[kind.bias]) if kind.bias else own
     job = _Computation(kind, numbers, arrays)
     total = in_parts(_loops(kind, numbers), list(kind.result.axes), lambda loops: _elements(job, loops) <= MOST, partial(_whole, job))
     if kind.meaning.reduction == "mean":

@@ -164,9 +164,9 @@ def _root(x: Ints) -> Ints:
 
 _OF_WHOLE: Mapping[str, Callable[[Ints], Ints]] = MappingProxyType({"wrap": wrap, "root": _root})
 _OF_SINGLE: Mapping[str, Callable[[Floats], Ints]] = MappingProxyType({"nearest": _nearest, "truncate": _truncated})
-WHOLE_ARGUMENTS: Mapping[str, int] = MappingProxyType({**dict.fromkeys((*_OF_WHOLE, *_OF_SINGLE, "single"), 1), "ratio": 2})
+WHOLE_ARGUMENTS: Mapping[str, int] = MappingProxyType({**dict.fromkeys((*_OF_WHOLE, *_OF_SINGLE, "single", "sqrt"), 1), "ratio": 2})
 """How many arguments the functions take that stages of whole numbers may call, beside those of all expressions. Inside `nearest` and `truncate`
-stands float32: single(x) is a whole number rounded to it, ratio(a, b) is a / b, and `*` and ratio round once."""
+stands float32: single(x) is a whole number rounded to it, ratio(a, b) is a / b, and `*`, ratio and sqrt round once."""
 
 
 def evaluate_whole(expr: Expr, names: Mapping[str, Array]) -> Ints:
@@ -191,12 +191,14 @@ def _single(expr: Expr, names: Mapping[str, Array]) -> Floats:
     match expr:
         case Call(function=Name(id="single"), args=(inner,)):
             return evaluate_whole(inner, names).astype(np.float32)
+        case Call(function=Name(id="sqrt"), args=(inner,)):
+            return np.sqrt(_single(inner, names))
         case Call(function=Name(id="ratio"), args=(top, bottom)):
             return np.asarray(_single(top, names) / _single(bottom, names), np.float32)
         case Binary(op="*", left=left, right=right):
             return np.asarray(_single(left, names) * _single(right, names), np.float32)
         case _:
-            raise fail("E0122", "this is no product or ratio of float32 numbers", expr.span, "single(...) makes one of a whole number")
+            raise fail("E0122", "this is no product, ratio or root of float32 numbers", expr.span, "single(...) makes one of a whole number")
 
 
 def evaluate_arithmetic(kind: OperationKind, numbers: Mapping[str, int], operands: Mapping[str, Array]) -> Ints:

@@ -23,6 +23,7 @@ from toolchain.graph.integers.calls import (
 )
 from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
 from toolchain.graph.intervals import ANY, Interval, limits_of
+from toolchain.graph.quantisation.own_arithmetic import own_total
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
@@ -93,9 +94,11 @@ class Emitter:
         if call.operation.form == "real":
             raise refuse("E0919", Why.NO_INTEGERS([Why.STAGES()], node=call.name, operation=call.kind))
         operation, given, result = call.operation, [self.scales[name] for name in call.data], self.scales[call.output]
-        zeros = self._zeros_of(call)
+        zeros, known = self._zeros_of(call), [float_constant(self.model, name) for name in call.inputs[len(given) :]]
+        if operation.form == "own":
+            return own_total(call, known, given, self.weights.get(call.name, 1.0), result, self.numerics, zeros)
         if operation.form == "weighted":
-            known, scales = [float_constant(self.model, name) for name in call.inputs[len(given) :]], (given[0], self.weights[call.name], result)
+            scales = given[0], self.weights[call.name], result
             if not operation.bias:
                 return channel_factors(call, known[0], scales, self.numerics, zeros)
             return product(call, known[0], known[1], self.means.get(call.inputs[0], ()), scales, self.numerics, zeros)

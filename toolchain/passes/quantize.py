@@ -157,7 +157,7 @@ class Quantize(Pass):
         model, calls = floating.model, fused_calls(floating.model, context.kinds)
         choices, readers = scale_choices(calls, numerics, floating.table, context.states), dict[str, list[Reader]]()
         for call in calls:
-            if call.operation.bias:
+            if call.operation.fitted:
                 readers.setdefault(call.data[0], []).append(Reader(call, float_constant(model, weights_of(call))))
         context.say("ranges by the outputs of layers")
         judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
@@ -220,7 +220,7 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
 
 def _layers(floating: ir.Model, context: Context) -> dict[str, Refinable]:
     """The layers of a fused network by name."""
-    biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].bias]
+    biased = [node for node in floating.graph if node.domain == FUSED and context.kinds[kind_of(node)].fitted]
     return {node.name or "": layer_of(floating, node, context.kinds) for node in biased}
 
 

@@ -76,7 +76,7 @@ def draw_operation(
             own_numbers = drawn_constants(kind, numbers, apart)
             if own_numbers is None:
                 return None
-            numbers |= own_numbers[0] | _own_scale(plain, own_numbers[1])
+            numbers |= own_numbers[0] | ({} if by_channel(kind, plain) else _own_scale(plain, own_numbers[1]))
         arrays = {name: _array(kind, name, numbers, numerics, rng, corner) for name in kind.known}
         arrays |= _channels(kind, own, numbers, rng if own is plain else apart, corner)
         if kind.form == "table":
@@ -148,8 +148,14 @@ def drawn_constants(kind: OperationKind, numbers: Mapping[str, int], rng: np.ran
 
 
 def _own_scale(numerics: Numerics, factor: float) -> dict[str, int]:
-    """The factor of an exact result, where a machine has it in float32; other forms keep the one that was drawn."""
-    return {"scale_bits": int(np.float32(factor).view(np.int32))} if numerics.form == "float32" else {}
+    """The factor of an exact result, where a machine has it in float32 or multiplies; shifts alone are as they were drawn."""
+    if numerics.form == "float32":
+        return {"scale_bits": int(np.float32(factor).view(np.int32))}
+    if numerics.form != "multiplier":
+        return {}
+    bits = numerics.multiplier_bits
+    shift = int(np.clip(bits - math.frexp(factor)[1], *_shifts(numerics)))
+    return {"multiplier": int(np.clip(round(factor * 2.0**shift), 1, (1 << bits) - 1)), "shift": shift}
 
 
 def _near_limits(numerics: Numerics, zero: int, rng: np.random.Generator) -> dict[str, int]:

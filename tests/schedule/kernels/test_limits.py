@@ -43,7 +43,7 @@ def test_what_is_left_out_is_told(case: str, tmp_path: Path) -> None:
 
 
 def test_fields_of_instructions_count_as_named(tmp_path: Path) -> None:
-    for file in ("stcp920.yaml", "stcp920/kernels.yaml", "stcp920/halves.yaml"):
+    for file in ("stcp920.yaml", "stcp920/kernels.yaml", "stcp920/sequences.yaml", "stcp920/halves.yaml"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text((TARGETS / file).read_text())
     assert "rescale" in load_kernels(load_machine(str(tmp_path / "stcp920.yaml")))

@@ -15,8 +15,8 @@ from toolchain.graph.quantisation.scales import product_position
 from toolchain.graph.rewrite import row_blocks
 from toolchain.operations.ending import first_stored, quantize
 from toolchain.operations.kind import UNIT
-from toolchain.operations.numbers import Attributes, complete
-from toolchain.operations.whole import constants_of, evaluate_table, step_of, unmet
+from toolchain.operations.numbers import Attributes
+from toolchain.operations.whole import evaluate_table
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Fraction, Numerics
@@ -105,7 +105,7 @@ def product(
         except TooFineError as error:
             rows = error.rows if numerics.per_channel else np.ones(len(steps), bool)
             steps = np.where(rows, steps * (2.0 if shifts else 2.0 ** (1 / TRIES)), steps)
-    raise _impossible(call, Why.NO_WEIGHT_SCALE())
+    raise impossible(call, Why.NO_WEIGHT_SCALE())
 
 
 class TooFineError(Exception):
@@ -136,13 +136,13 @@ def stored_product(
     shifts = totals - position(result)
     least = int(shifts.min())
     if least < numerics.shift.low:
-        raise _impossible(call, Why.SHIFT(needed=least, low=numerics.shift.low, high=numerics.shift.high))
+        raise impossible(call, Why.SHIFT(needed=least, low=numerics.shift.low, high=numerics.shift.high))
     if (too_fine := shifts > min(numerics.shift.high, least + numerics.shift_span)).any():
         raise TooFineError(too_fine)
     whole, bias_shift, unfit = _stored_bias(bias, totals, numerics)
     if (too_fine := unfit | too_large(stored, whole << bias_shift, shifts, numerics, _first_zero(call, zeros))).any():
         raise TooFineError(too_fine)
-    attributes = {"bias_shift": bias_shift} | _shape(call) | limits(call, result, numerics, zeros)
+    attributes = {"bias_shift": bias_shift} | shape_of(call) | limits(call, result, numerics, zeros)
     constants = stored, whole.astype(np.int32)
     if numerics.per_channel:
         return Stored((*constants, shifts.astype(np.int32)), attributes)
@@ -175,7 +175,8 @@ def column_of(steps: Reals, weights: Floats) -> Floats:
     return steps.astype(np.float32).reshape(-1, *(1,) * (weights.ndim - 1))
 
 
-def _shape(call: Call) -> dict[str, object]:
+def shape_of(call: Call) -> dict[str, object]:
+    """The attributes of a call but for those of an activation."""
     return {key: value for key, value in call.attributes.items() if key not in ("alpha", "minimum", "maximum")}
 
 
@@ -240,7 +241,7 @@ def _multiplied(
     if wrong.any():
         raise TooFineError(wrong)
     found = [scaling(call, float(step) * given / result, numerics) for step in (rows if numerics.per_channel else rows[:1])]
-    attributes = {"bias_shift": 0} | _shape(call) | limits(call, result, numerics, zeros)
+    attributes = {"bias_shift": 0} | shape_of(call) | limits(call, result, numerics, zeros)
     if not numerics.per_channel:
         return Stored((stored, whole.astype(np.int32)), attributes | found[0])
     types = {"multiplier": np.int32, "shift": np.int32, "scale": np.float32}
@@ -257,7 +258,7 @@ def scaling(call: Call, factor: float, numerics: Numerics) -> dict[str, int | fl
     rounded = found.shift if numerics.order == "shift_first" else 0
     if numerics.accumulator_bits + max(numerics.multiplier_bits, numerics.multiplier_bits - rounded + slope) > EXACT_BITS:
         bits = f"a sum of {numerics.accumulator_bits} bits times a multiplier of {numerics.multiplier_bits}"
-        raise _impossible(call, Why.EXACT_BITS(product=f"{bits}{f' and a slope of {slope}' if slope else ''}", bits=EXACT_BITS))
+        raise impossible(call, Why.EXACT_BITS(product=f"{bits}{f' and a slope of {slope}' if slope else ''}", bits=EXACT_BITS))
     return {"multiplier": found.numerator, "shift": found.shift}
 
 
@@ -269,7 +270,7 @@ def fraction_of(call: Call, factor: float, numerics: Numerics, bits: int = 0) ->
     if numerator == 2**bits:
         numerator, shift = numerator // 2, shift - 1
     if shift < numerics.shift.low or numerator == 0:
-        raise _impossible(call, Why.NO_MULTIPLIER(bits=bits, factor=float(factor)))
+        raise impossible(call, Why.NO_MULTIPLIER(bits=bits, factor=float(factor)))
     return Fraction(numerator, shift)
 
 
@@ -280,17 +281,15 @@ def total(call: Call, given: Sequence[float], result: float, numerics: Numerics,
             attributes, most = _average(call, given[0], result, numerics)
         case "aligned":
             attributes, most = _aligned(call, given, result, numerics)
-        case "own":
-            attributes, most = _own(call, given, result, numerics), 0  # its stages say where they wrap
         case _:
             attributes, most = _computed(call, given, result, numerics)
     shift = int(attributes.get("shift", 0))
     if not numerics.shift.holds(shift) and numerics.form != "float32":
-        raise _impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
+        raise impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
     half = 1 << max(shift - 1, 0) if attributes.get("multiplier", 1) == 1 else 0
     if most * numerics.magnitude + half > numerics.accumulator.high:
-        raise _impossible(call, Why.SUM_BITS(bits=numerics.accumulator_bits))
-    return Stored((), attributes | _shape(call) | limits(call, result, numerics, zeros))
+        raise impossible(call, Why.SUM_BITS(bits=numerics.accumulator_bits))
+    return Stored((), attributes | shape_of(call) | limits(call, result, numerics, zeros))
 
 
 def _average(call: Call, given: float, result: float, numerics: Numerics) -> tuple[dict[str, int | float], int]:
@@ -325,28 +324,12 @@ def _computed(call: Call, given: Sequence[float], result: float, numerics: Numer
     return {"shift": product_position(call, list(map(position, given))) - position(result)}, most
 
 
-def _own(call: Call, given: Sequence[float], result: float, numerics: Numerics) -> dict[str, int | float]:
-    """The constants of a machine's own arithmetic, and the requantisation of its exact result."""
-    own = call.operation.arithmetic
-    assert own is not None
-    scales, numbers = dict(zip(call.operation.data, given, strict=True)), complete(call.operation, call.known_numbers)
-    constants = constants_of(own, scales, numbers)
-    if message := unmet(own, {**numbers, **constants}):
-        raise _impossible(call, Why.ARITHMETIC(message=message))
-    step = step_of(own, scales, numbers)
-    if numerics.form != "power_of_two":
-        return {**constants, **scaling(call, step / result, numerics)}
-    if not step or math.frexp(step)[0] != 0.5:
-        raise _impossible(call, Why.NO_STEP(step=step))
-    return {**constants, "shift": position(step) - position(result)}
-
-
 def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numerics, zeros: Mapping[str, int] = NO_ZEROS) -> Stored:
     """An operation with weights and no bias, such as PRelu, whose weights' scale is a power of two on every machine. Raises UserError E0919."""
     largest = float(np.abs(weights).max(initial=0))
     weight = position(fitting_scale(largest, numerics.weight.high, "power_of_two") if largest else 1.0)
     if weight < 0:
-        raise _impossible(call, Why.NO_FACTOR_SCALE())
+        raise impossible(call, Why.NO_FACTOR_SCALE())
     stored = stored_weights(weights, 2.0**-weight, numerics)
     if numerics.form == "power_of_two":
         ends: dict[str, int | float] = {"shift": weight + position(scales[0]) - position(scales[2])}
@@ -354,12 +337,12 @@ def channel_factors(call: Call, weights: Floats, scales: Scales, numerics: Numer
         ends = scaling(call, 2.0**-weight * scales[0] / scales[2], numerics)
     shift = int(ends.get("shift", 0))
     if numerics.form == "power_of_two" and not numerics.shift.holds(shift):
-        raise _impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
+        raise impossible(call, Why.SHIFT(needed=shift, low=numerics.shift.low, high=numerics.shift.high))
     most = max(int(np.abs(stored.astype(np.int16)).max(initial=0)), 1 << weight) * numerics.magnitude
     if most + (1 << max(shift - 1, 0) if numerics.form == "power_of_two" else 0) > numerics.accumulator.high:
-        raise _impossible(call, Why.PRODUCT_BITS(bits=numerics.accumulator_bits))
+        raise impossible(call, Why.PRODUCT_BITS(bits=numerics.accumulator_bits))
     unit = {UNIT: 1 << weight} if call.operation.unit else {}
-    return Stored((stored,), unit | ends | _shape(call) | limits(call, scales[2], numerics, zeros))
+    return Stored((stored,), unit | ends | shape_of(call) | limits(call, scales[2], numerics, zeros))
 
 
 def table(call: Call, given: float, result: float, numerics: Numerics, zeros: tuple[int, int] = (0, 0)) -> Stored:
@@ -370,5 +353,6 @@ def table(call: Call, given: float, result: float, numerics: Numerics, zeros: tu
     return Stored((quantize(values, result, held.low, held.high, numerics, zeros[1]),), {})
 
 
-def _impossible(call: Call, reason: Reason) -> UserError:
+def impossible(call: Call, reason: Reason) -> UserError:
+    """E0919 for a call that has no integers, and why."""
     return refuse("E0919", Why.NO_INTEGERS([reason], node=call.name, operation=call.kind))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from toolchain.operations.kind import OperationKind
-from toolchain.operations.library import Kinds, kinds_of, own_operations
+from toolchain.operations.library import Kinds, kinds_with, own_operations
 from toolchain.schedule.kernels.defaults import default_tensors
 from toolchain.schedule.kernels.kernel import Call, Kernel, Library, Tensor
 from toolchain.schedule.kernels.kernel_parts import naming, read_shared, with_common
@@ -149,7 +149,7 @@ def read_kernels(machine: Machine, source: Source, folder: Path) -> dict[str, Ke
     that a kernel leaves out."""
     root, context = parse_kernels(machine, source, folder)
     shared, library = read_shared(machine, context, root), read_library(machine, root, folder)
-    known = kinds_of(machine)
+    known = kinds_with(own_operations(machine))  # with the numbers of whole and of floating formats
     kernels = {name: with_common(root, name, node) for name, node in root.members("kernels")}
     found: dict[str, Kernel] = {}
     for name, node in kernels.items():
