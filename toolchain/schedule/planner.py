@@ -138,7 +138,7 @@ class Planner:
             if other.cycles >= best.cycles:
                 break
             best = other
-        return best if len(self.problems) == 0 or copies.times * max(counts) == 1 else self._with_weights(best, counts)
+        return self._with_weights(best, counts) if copies.times * max(counts) > 1 else best
 
     def _with_weights(self, found: Grouping, counts: Counts) -> Grouping:
         """With weights of operations alone that wait in the room which tensors leave of a memory that streams share, where that is quicker."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from toolchain.schedule.kernels.kernel import NEAR, Tensor, Waits, place_named
+from toolchain.schedule.kernels.kernel import Tensor, Waits, place_named
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Need, share_room, tensor_packing
 from toolchain.schedule.tiling.step_cost import step_transfers, tile_frame
@@ -37,11 +37,6 @@ def is_near(problem: Problem, tensor: str) -> bool:
 def with_room(problem: Problem, tensor: str, first: int, size: int) -> Problem:
     """The operation with a tensor that waits in this room."""
     return replace(problem, numbers={**problem.numbers, f"{tensor}_near": 1, f"{tensor}_near_base": first, f"{tensor}_near_size": size})
-
-
-def without_room(problem: Problem, tensor: str) -> Problem:
-    """The operation with a tensor that is read from DRAM for each load."""
-    return replace(problem, numbers={**problem.numbers, **{f"{tensor}_{end}": value for end, value in NEAR.items()}})
 
 
 def near_rooms(problem: Problem) -> dict[str, tuple[int, int]]:
