@@ -1,9 +1,11 @@
 """Weights that wait in the memory of a cluster: chosen where DRAM is the bottleneck, exact, and through DRAM once; their room and their time."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,15 +20,18 @@ from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.plan import Schedule
-from toolchain.schedule.kernels.kernel_file import load_kernels
+from toolchain.schedule.kernels.kernel_file import load_kernels, read_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.tiling.near_weights import bringing_cycles, is_near, near_rooms, near_size, reloads, waiting, whole_size, with_room
 from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.timing.class_cost import part_of_ports
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @cache
@@ -176,3 +181,24 @@ def test_weights_take_the_time_of_drams_port_once(copies: int) -> None:
 def test_the_time_hardly_depends_on_tiles() -> None:
     own = with_room(problem(), "w", 0, 1)
     assert np.isclose(bringing_cycles(own, tiling(("c", "oh"), c=4, oh=7), "w"), bringing_cycles(own, tiling(("oh", "c"), c=1, oh=7), "w"), rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("stated", "told"),
+    [
+        ("{memory: l1, by: c}", "E1002 'waits' names a memory on chip that streams share, for values that are known when compiling"),
+        ("{memory: ddr, by: c}", "E1002 'waits' names a memory on chip that streams share"),
+        ("{memory: llp, by: c}", "E1002 unknown memory 'llp'; did you mean 'llb'?"),
+        ("{memory: llb, by: o}", "E1002 unknown dimension 'o'"),
+    ],
+)
+def test_where_weights_cannot_wait(stated: str, told: str) -> None:
+    folder = ROOT / "targets" / "stcp920"
+    text = (folder / "kernels.yaml").read_text()
+    assert "waits: {memory: llb, by: c}" in text
+    with pytest.raises(UserError, match=re.escape(told)):
+        read_kernels(slow(), Source("kernels.yaml", text.replace("waits: {memory: llb, by: c}", f"waits: {stated}", 1)), folder)
+
+
+def test_one_core_reads_the_same_file() -> None:
+    assert "conv2d" in load_kernels(load_machine("stcp920", "paper", {"CLUSTERS": "1", "CORES": "1"}))

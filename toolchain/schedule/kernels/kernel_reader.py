@@ -312,7 +312,8 @@ class KernelReader:
             return None
         memory = self.machine.memory[known_word(held.value["memory"], self.machine.memory, "memory")]
         by = known_word(held.value["by"], [key for key, _ in self.node.members("tile")], "dimension")
-        if node.get("values") is None or memory.kind == "dram" or self.machine.instances(memory.scope) == self.machine.streams:
+        alone = 1 < self.machine.streams == self.machine.instances(memory.scope)
+        if node.get("values") is None or memory.kind == "dram" or alone:
             raise fail("E1002", "'waits' names a memory on chip that streams share, for values that are known when compiling", held.where())
         return Waits(memory.name, by)
 
