@@ -78,7 +78,7 @@ class AddressWriter:
         memory = self.machine.memory[access.view.memory]
         size = memory.element.bytes
         instance = self.text(instance_of(self.machine, memory.scope, dict(access.at), True))
-        slot = f"({instance} * {sum(memory.depths)} + {self.slot(memory, access.view, access.index[-1], True)})"
+        slot = f"({instance} * {memory.elements} + {self.slot(memory, access.view, access.index[-1], True)})"
         raw = f"element(w->task->control[{self.number(memory.name)}] + {slot} * {size}, {size})"
         member = next((f for f in access.view.element.record if f.name == e.member), None)
         lsb, kind = (member.lsb, member.type) if member else (0, access.view.element.scalar)
@@ -109,7 +109,7 @@ class AddressWriter:
 
     def slot(self, memory: Memory, view: View, index: Expr, clip: bool) -> str:
         """The element of a control memory that an index means."""
-        unit, size, depth = view.unit or memory.element.bytes, memory.element.bytes, sum(memory.depths)
+        unit, size, depth = view.unit or memory.element.bytes, memory.element.bytes, memory.elements
         text = self.text(index)
         text = text if unit == size else f"tw_floordiv({text} * {unit}, {size})"
         if memory.kind == "ring":
@@ -304,8 +304,8 @@ class _Kind(AddressWriter):
         assert value is not None
         index = self.slot(memory, nest.access.view, nest.occurrence.index[-1], False)
         yield f"const int64_t slot = {index};"
-        yield f"const int within = slot >= 0 && slot < {sum(memory.depths)};"
-        yield f"uint8_t *const to = w->task->control[{number}] + ({self.text(nest.instance)} * {sum(memory.depths)} + (within ? slot : 0)) * {size};"
+        yield f"const int within = slot >= 0 && slot < {memory.elements};"
+        yield f"uint8_t *const to = w->task->control[{number}] + ({self.text(nest.instance)} * {memory.elements} + (within ? slot : 0)) * {size};"
         yield f"if (within) {{ {self.filled(value, size)} }}"
 
     def filled(self, value: Expr, size: int) -> str:

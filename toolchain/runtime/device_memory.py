@@ -220,7 +220,7 @@ class RecordCache:
     fetches: int = 0
 
     def __post_init__(self) -> None:
-        self.buffer = ControlBuffer(sum(self.residency.memory.depths))
+        self.buffer = ControlBuffer(self.residency.memory.elements)
 
     def make(self, records: Sequence[Mapping[str, int]]) -> Records:
         """The kernel of these records, fields by name, 0 where left out; the same one for the same content.

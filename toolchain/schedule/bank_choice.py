@@ -19,7 +19,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, find_room
 from toolchain.schedule.stray_accesses import slot_spans
-from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.tiling.tiles import Planned, Tiling
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
 
@@ -36,7 +36,6 @@ Uses = Mapping[int, frozenset[tuple[Owner, bool]]]
 Costs = Mapping[str, Mapping[str, float]]
 """By buffer, those with which it should not share banks, and the cycles that this costs; every pair stands there twice."""
 Slots = Mapping[str, Slot]
-Planned = tuple[Problem, Tiling]
 
 
 def has_ports(machine: Machine) -> bool:

@@ -96,7 +96,7 @@ def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, o
     copies = options.ways
     if copies.times == 1:
         schedule, tried = _found_schedule(machine, kernels, region, options)
-        return replace(schedule, copies=schedule.copies._replace(images=copies.images)), tried
+        return _copied(schedule, Copies(images=copies.images)), tried
     if copies.times * copies.streams > machine.streams:
         text = f"{copies.times} copies of a region on {copies.streams} streams each cannot run: the machine runs {machine.streams}"
         raise fail("E1007", text)

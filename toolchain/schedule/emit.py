@@ -71,7 +71,7 @@ def plan_constants(machine: Machine, parts: Sequence[OperationPart], sequence: S
     if kernel is None:
         return Residency(b"", tuple(() for _ in uses), tuple(() for _ in uses))
     memory = machine.memory[kernel.constants[0].memory]
-    return plan_residency(uses, memory.element.bytes, sum(memory.depths))
+    return plan_residency(uses, memory.element.bytes, memory.elements)
 
 
 def _contents(machine: Machine, part: OperationPart) -> list[list[bytes]]:

@@ -25,9 +25,10 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, room_left, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.schedule.side_by_side import Planned, follow_makers, run_side_by_side
+from toolchain.schedule.side_by_side import follow_makers, run_side_by_side
 from toolchain.schedule.tiling.near_weights import accepted, best_offer, room_start, waiting
 from toolchain.schedule.tiling.slots import find_rings
+from toolchain.schedule.tiling.tiles import Planned
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline
@@ -149,7 +150,7 @@ class Planner:
         weights = room_left(self.machine, memory, found.shared, self.options.ways)
         grouped = {index for proposal in found.chosen for index in proposal.group.operations}
         alone = sorted({*range(len(plan.problems))} - grouped)
-        offers = {n: best_offer(self.choice.contexts, (plan.problems[n], plan.tilings[n]), counts[n], weights) for n in alone}
+        offers = {n: best_offer(self.choice.best, (plan.problems[n], plan.tilings[n]), counts[n], weights) for n in alone}
         chosen = accepted({n: offer for n, offer in offers.items() if offer}, room_start(self.machine, memory, weights), weights)
         if not chosen:
             return found

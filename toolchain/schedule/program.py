@@ -20,9 +20,10 @@ from toolchain.schedule.form.shares import team_of, teams, with_firsts
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
-from toolchain.schedule.tiling.order import Instance, Member, order_dealt, order_dealt_tiles, order_group, order_tiles
+from toolchain.schedule.tiling.order import Instance, order_dealt, order_dealt_tiles, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
 from toolchain.schedule.tiling.slots import Ring, Rotation, find_rings
+from toolchain.schedule.tiling.tiles import Planned
 from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.arrays import Array
 from toolchain.spec.model import Machine
@@ -209,7 +210,7 @@ def dealt_steps(plan: Plan) -> Steps:
     return _steps(plan, placed)
 
 
-def _own(plan: Plan, members: range) -> list[Member]:
+def _own(plan: Plan, members: range) -> list[Planned]:
     return [(plan.problems[i], plan.tilings[i]) for i in members]
 
 
@@ -226,7 +227,7 @@ def _steps(plan: Plan, placed: Iterable[Sequence[Dealt]]) -> Steps:
     return Steps(with_firsts(parts, sequence, dealt), sequence, dealt)
 
 
-def _order(members: Sequence[Member], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
+def _order(members: Sequence[Planned], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:
     """The steps of a group's members."""
     if isinstance(group, TileGroup):
         last = members[-1][1]

@@ -13,7 +13,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.tiling.tiles import Tiling, tile_fits
+from toolchain.schedule.tiling.tiles import Planned, Tiling, tile_fits
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
@@ -94,8 +94,6 @@ def _beside(region: Region, index: int) -> Sequence[int]:
 
 WORTH = 0.9
 """The share of the time one after the other that the longer one may take when they share the memory."""
-
-Planned = tuple[Problem, Tiling]
 
 
 def run_side_by_side(region: Region, storage: Storage, planned: Sequence[Planned], choice: TileChoice) -> list[Planned]:

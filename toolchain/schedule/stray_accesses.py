@@ -104,7 +104,7 @@ def slot_spans(memory: Memory, slot: Slot, room: int) -> list[tuple[int, int]]:
     """A slot's granules in one bank, in a memory without pools counted through all banks; two stretches where a ring wraps."""
     unit, granule = memory.element.bytes, memory.granule
     base = sum(memory.depths[: slot.bank])
-    depth = memory.depths[slot.bank] if memory.kind == "ring" else sum(memory.depths) - base
+    depth = memory.depths[slot.bank] if memory.kind == "ring" else memory.elements - base
     address = slot.address % depth if memory.kind == "ring" else slot.address
     parts = [(address, min(address + room, depth)), (0, address + room - depth)] if memory.kind == "ring" else [(address, address + room)]
     return [((base + low) * unit // granule, -(-(base + high) * unit // granule)) for low, high in parts if high > low]

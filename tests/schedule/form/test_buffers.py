@@ -9,6 +9,7 @@ from tests.schedule.form.edits import Edit, edited, read
 from tests.schedule.form.test_shares import four, refused
 from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import proven, three_convolutions
+from tests.schedule.test_options import exact
 from tests.schedule.tiling.test_near_weights import found, slow
 from toolchain.schedule.compile_region import compile_region, find_schedule
 from toolchain.schedule.form.files import write_schedule
@@ -114,3 +115,4 @@ def test_a_room_elsewhere_in_the_room_for_weights_is_as_good() -> None:
     start = slow().memory["llb"].bytes // 32 - schedule.copies.weights
     compiled = compile_region(slow(), load_kernels(slow()), region, None, changed(schedule, lambda room: {"w": (start, room[1])}))
     assert compiled.checked
+    assert exact(compiled, slow(), 1)

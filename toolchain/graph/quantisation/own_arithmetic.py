@@ -10,6 +10,7 @@ from toolchain.graph.quantisation.ranges import position
 from toolchain.graph.quantisation.requantisation import (
     NO_ZEROS,
     Stored,
+    by_factors,
     channel_steps,
     column_of,
     impossible,
@@ -20,7 +21,7 @@ from toolchain.graph.quantisation.requantisation import (
 )
 from toolchain.operations.numbers import Attributes, complete
 from toolchain.operations.whole import constants_of, step_of, unmet
-from toolchain.spec.arrays import Array, Floats, Reals
+from toolchain.spec.arrays import Floats, Reals
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why
 
@@ -74,13 +75,7 @@ def _layer(call: Call, weights: Floats, bias: Floats, step: float, weight: float
     steps = _steps_of(weights, bias, step, weight, numerics)
     stored = stored_weights(weights, column_of(steps, weights) if numerics.per_channel else np.float32(steps[0]), numerics)
     whole = np.rint(bias.astype(np.float64) / (steps * step)).astype(np.int32)
-    found = [scaling(call, float(each) * step / result, numerics) for each in (steps if numerics.per_channel else steps[:1])]
-    attributes = {"bias_shift": 0, **ends}
-    if not numerics.per_channel:
-        return Stored((stored, whole), attributes | found[0])
-    types = {"multiplier": np.int32, "shift": np.int32, "scale": np.float32}
-    channels: list[Array] = [np.array([each[name] for each in found], types[name]) for name in found[0]]
-    return Stored((stored, whole, *channels), attributes)
+    return by_factors(call, (stored, whole), [float(each) * step / result for each in steps], {"bias_shift": 0, **ends}, numerics)
 
 
 def _steps_of(weights: Floats, bias: Floats, step: float, weight: float, numerics: Numerics) -> Reals:

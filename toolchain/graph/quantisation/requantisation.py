@@ -240,13 +240,19 @@ def _multiplied(
     wrong = (exact != whole) | too_large(stored, whole, 0, numerics, _first_zero(call, zeros))
     if wrong.any():
         raise TooFineError(wrong)
-    found = [scaling(call, float(step) * given / result, numerics) for step in (rows if numerics.per_channel else rows[:1])]
     attributes = {"bias_shift": 0} | shape_of(call) | limits(call, result, numerics, zeros)
+    return by_factors(call, (stored, whole.astype(np.int32)), [float(step) * given / result for step in rows], attributes, numerics)
+
+
+def by_factors(call: Call, constants: tuple[Array, ...], factors: Sequence[float], attributes: Attributes, numerics: Numerics) -> Stored:
+    """Constants and attributes of a call, with those of its requantisation on a machine that multiplies: by a factor for each channel, or the first
+    for all. Raises UserError E0919."""
+    found = [scaling(call, factor, numerics) for factor in (factors if numerics.per_channel else factors[:1])]
     if not numerics.per_channel:
-        return Stored((stored, whole.astype(np.int32)), attributes | found[0])
+        return Stored(constants, {**attributes, **found[0]})
     types = {"multiplier": np.int32, "shift": np.int32, "scale": np.float32}
     channels = [np.array([each[name] for each in found], types[name]) for name in found[0]]
-    return Stored((stored, whole.astype(np.int32), *channels), attributes)
+    return Stored((*constants, *channels), attributes)
 
 
 def scaling(call: Call, factor: float, numerics: Numerics) -> dict[str, int | float]:

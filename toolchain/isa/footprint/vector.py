@@ -39,7 +39,7 @@ class ControlContents:
     def read(self, e: ir.ControlRead, frame: Iterations) -> Ints:
         """int64: the member that each iteration reads; an address outside the memory is taken to its nearest end."""
         machine, memory = self.program.machine, self.program.machine.memory[e.access.view.memory]
-        elements = sum(memory.depths)
+        elements = memory.elements
         index = frame.evaluate(e.access.index[-1]) * (e.access.view.unit or memory.element.bytes) // memory.element.bytes
         index = index % elements if memory.kind == "ring" else np.clip(index, 0, elements - 1)
         instance = frame.evaluate(instance_of(machine, memory.scope, dict(e.access.at), True))
@@ -60,7 +60,7 @@ class ControlContents:
         if memory.name not in self._fills:
             if memory.element.bytes > 8 or memory.banks > 1:
                 raise fail("E0608", f"the control memory '{memory.name}' has several banks or elements wider than 64 bits", memory.span)
-            if sum(memory.depths) * self.program.machine.instances(memory.scope) > MOST_SLOTS:
+            if memory.elements * self.program.machine.instances(memory.scope) > MOST_SLOTS:
                 raise fail("E0608", f"the control memory '{memory.name}' has more than {MOST_SLOTS} elements", memory.span)
             nests = [(nest, kind) for nest, kind in nests_of(self.program, "fill") if nest.access.view.memory == memory.name]
             parts = [part for nest, kind in nests for part in self._filled(nest, kind, memory)]
@@ -70,7 +70,7 @@ class ControlContents:
         return self._fills[memory.name]
 
     def _filled(self, nest: Nest, kind: int, memory: Memory) -> Iterator[tuple[Ints, Ints, Ints]]:
-        elements = sum(memory.depths)
+        elements = memory.elements
         for frame in self._iterations(nest, kind):
             unit = nest.access.view.unit
             index = frame.evaluate(nest.occurrence.index[-1]) * unit // memory.element.bytes

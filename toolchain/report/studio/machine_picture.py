@@ -95,7 +95,7 @@ def _stack(memories: Sequence[Memory], machine: Machine, x: int, y: int) -> Iter
 def _size(memory: Memory, machine: Machine) -> str:
     banks = f", {memory.banks} banks" if memory.banks > 1 else ""
     if memory.kind == "register":
-        return f"register, {sum(memory.depths)} values" if not memory.latches else "register of fields"
+        return f"register, {memory.elements} values" if not memory.latches else "register of fields"
     copies = machine.instances(memory.scope)
     return f"{memory.kind} {scaled(memory.bytes, 'B')}{banks}" + (f", x {copies}" if copies > 1 else "")
 

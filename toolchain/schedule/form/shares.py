@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
 
 from toolchain.isa.program import Origins
 from toolchain.schedule.form.plan import Plan, Schedule, Share
@@ -84,23 +83,22 @@ def team_of(
     return Team(own_parts, [step for step, _ in kept], [stream for _, stream in kept], [scope for copy in scopes for scope in copy])
 
 
-def with_firsts(parts: Sequence[OperationPart], sequence: Sequence[tuple[int, int]], dealt: Sequence[int]) -> list[OperationPart]:
+def with_firsts(parts: Sequence[OperationPart], sequence: Sequence[tuple[int, int]], dealt: Sequence[int]) -> Sequence[OperationPart]:
     """Of tiles that wait in a memory that streams share, the first load in each instance of it says that it is the first.
 
     sequence, dealt: the steps in the order in which all could run one by one, and their streams."""
-    found, seen = list(parts), set[Hashable]()
-    waits = [{name: f"{name}_near_first" for name in near_rooms(part.problem)} for part in parts]
-    names = {number: [*part.names] for number, part in enumerate(parts) if waits[number]}
+    waits = {number: near_rooms(part.problem).keys() for number, part in enumerate(parts)}
+    names = {number: [*parts[number].names] for number, tensors in waits.items() if tensors}
+    if not names:
+        return parts
+    seen, near = set[Hashable](), neighbours(parts[0].problem.machine.levels)
     for (number, instance), stream in zip(sequence, dealt, strict=True):
-        item = parts[number].steps[instance] if number in names else None
-        if item is None or item.step.kind != "load" or item.step.place not in waits[number]:
-            continue
-        key = number, item.step.place, tuple(item.tile.items()), stream // neighbours(parts[number].problem.machine.levels)
-        names[number][instance] = {**names[number][instance], waits[number][item.step.place]: int(key not in seen)}
-        seen.add(key)
-    for number, own in names.items():
-        found[number] = replace(parts[number], names=own)
-    return found
+        item = parts[number].steps[instance]
+        if item.step.kind == "load" and item.step.place in waits[number]:
+            key = number, item.step.place, tuple(item.tile.items()), stream // near
+            names[number][instance] = {**names[number][instance], f"{item.step.place}_near_first": int(key not in seen)}
+            seen.add(key)
+    return [replace(part, names=names.get(number, part.names)) for number, part in enumerate(parts)]
 
 
 def _with_receivers(part: OperationPart) -> OperationPart:
@@ -138,7 +136,7 @@ Shares = Mapping[int, tuple[Share, ...]]
 
 def tile_count(problem: Problem, tiling: Tiling) -> int:
     """Tiles of the result; all sums of one are made by one stream."""
-    return prod(-(-problem.extents[d.name] // tiling.sizes[d.name]) for d in problem.kernel.loops)
+    return math.prod(-(-problem.extents[d.name] // tiling.sizes[d.name]) for d in problem.kernel.loops)
 
 
 def even_shares(tiles: int, streams: int) -> tuple[Share, ...]:

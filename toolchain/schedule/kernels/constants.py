@@ -29,7 +29,7 @@ def constant_bytes(machine: Machine, item: Constant, names: Mapping[str, int]) -
 
 
 def _check_counts(item: Constant, counts: Sequence[int], memory: Memory) -> None:
-    depth, total = sum(memory.depths), math.prod(counts)
+    depth, total = memory.elements, math.prod(counts)
     for (name, expr), count in zip(item.over.items(), counts, strict=True):
         if not 0 <= count <= depth:
             raise fail("E1004", f"constant '{item.name}' counts '{name}' to {count}, and '{memory.name}' holds {depth}", expr.span)

@@ -33,7 +33,7 @@ def pools_of(machine: Machine, pools: Mapping[str, int]) -> dict[str, tuple[Pool
     for memory in machine.memories:
         size = pools.get(memory.name)
         starts = range(0, memory.banks, size) if size else ()
-        found[memory.name] = tuple(Pool(b, min(memory.depths[b : b + size])) for b in starts if size) or (Pool(0, sum(memory.depths)),)
+        found[memory.name] = tuple(Pool(b, min(memory.depths[b : b + size])) for b in starts if size) or (Pool(0, memory.elements),)
     return found
 
 

@@ -167,7 +167,7 @@ def _operand_extents(machine: Machine, tensor: Tensor, numbers: Mapping[str, int
     wrong = next((number for number, extent in enumerate(extents) if extent < 1), None)
     if wrong is not None:
         raise fail("E1002", f"tensor '{tensor.name}' has an extent of {extents[wrong]}", tensor.extents[wrong].span)
-    if math.prod(extents) > sum(memory.depths) * memory.element.bytes:
+    if math.prod(extents) > memory.elements * memory.element.bytes:
         raise fail("E1004", f"tensor '{tensor.name}' has {math.prod(extents)} elements, more than '{memory.name}' has bytes", tensor.extents[0].span)
     return extents
 

@@ -42,14 +42,14 @@ def copies_together(machine: Machine, memory: str, copies: Copies) -> int:
 
 def room_of_copy(machine: Machine, memory: str, copies: Copies) -> int:
     """Elements of one instance that a copy of the program has for itself."""
-    return (machine.memory[memory].bytes // machine.memory[memory].element.bytes - copies.weights) // copies_together(machine, memory, copies)
+    return (machine.memory[memory].elements - copies.weights) // copies_together(machine, memory, copies)
 
 
 def room_left(machine: Machine, memory: str, shared: SharedSlots, copies: Copies) -> int:
     """Elements of one instance behind the rooms of all copies that have it, if each is as small as its buffers allow; an even number."""
     top = max((slot.slot.address + slot.size for slot in shared.values() if slot.memory == memory), default=0)
     together = copies_together(machine, memory, copies)
-    return (machine.memory[memory].bytes // machine.memory[memory].element.bytes - together * top) // (2 * together) * 2 * together
+    return (machine.memory[memory].elements - together * top) // (2 * together) * 2 * together
 
 
 def instances_of(machine: Machine, memory: str, streams: Iterable[int]) -> set[int]:

@@ -5,7 +5,7 @@ Neighbouring operations have different rooms, so that one need not wait for the 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,11 +15,12 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Need, share_room, tensor_packing
 from toolchain.schedule.tiling.step_cost import step_transfers, tile_frame
 from toolchain.schedule.tiling.tile_table import sizes_along, tile_names
-from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
+from toolchain.schedule.tiling.tiles import Planned, Tiling
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
-Planned = tuple[Problem, Tiling]
+Best = Callable[[Problem, int], Tiling]
+"""The best tiles of an operation that so many streams share. Raises UserError E1004 where nothing fits."""
 AT_A_TIME = 2
 """Tiles that wait at a time: one is loaded while the next one comes."""
 
@@ -62,9 +63,13 @@ def near_size(problem: Problem, tiling: Tiling, by: str, whole: int, streams: in
     """Elements of the memory that wait at a time. by: the dimension that is the first of the tensor's layout. whole: its `whole_size`. streams: that
     share the tiles, and are at different ones."""
     moving = [name for name in tiling.order if tiling.sizes[name] < problem.extents[name]]
-    if streams > 1 or moving[:1] != [by] or whole % problem.extents[by]:
-        return whole
-    return min(AT_A_TIME * tiling.sizes[by] * (whole // problem.extents[by]), whole)
+    return _in_turn(problem, by, tiling.sizes[by], whole) if streams == 1 and moving[:1] == [by] else whole
+
+
+def _in_turn(problem: Problem, by: str, size: int, whole: int) -> int:
+    """As `near_size`, where tiles of this size come one after the other."""
+    extent = problem.extents[by]
+    return whole if whole % extent else min(AT_A_TIME * size * (whole // extent), whole)
 
 
 def bringing_cycles(problem: Problem, tiling: Tiling, tensor: str) -> float:
@@ -84,7 +89,7 @@ def bringing_cycles(problem: Problem, tiling: Tiling, tensor: str) -> float:
 
 def room_start(machine: Machine, memory: str, weights: int) -> int:
     """The first element of the room for weights, which is the memory's end."""
-    return machine.memory[memory].bytes // machine.memory[memory].element.bytes - weights
+    return machine.memory[memory].elements - weights
 
 
 @dataclass(frozen=True)
@@ -98,40 +103,44 @@ class Offer:
     gain: float
 
 
-def best_offer(contexts: int, planned: Planned, streams: int, weights: int) -> Offer | None:
-    """The quickest way for an operation alone, if there is one that is quicker than without. streams: that share its tiles. weights: elements of the
-    room for the weights of all operations."""
-    return max(_offers(contexts, planned, streams, weights), key=lambda offer: offer.gain, default=None)
+def best_offer(best: Best, planned: Planned, streams: int, weights: int) -> Offer | None:
+    """The quickest way for an operation alone, if there is one that is quicker than without.
+
+    best: finds tiles. streams: that share the operation's. weights: elements of the room for the weights of all operations."""
+    return max(_offers(best, planned, streams, weights), key=lambda offer: offer.gain, default=None)
 
 
-def _offers(contexts: int, planned: Planned, streams: int, weights: int) -> Iterator[Offer]:
+def _offers(best: Best, planned: Planned, streams: int, weights: int) -> Iterator[Offer]:
     problem, tiling = planned
     for tensor, waits in waiting(problem):
         if not reloads(problem, tiling, tensor.name):
             continue
         near, whole = with_room(problem, tensor.name, 0, 1), whole_size(problem, tensor, waits)
-        for other in [*_ranked(contexts, near, streams), *(_outermost(contexts, near, waits.by) if streams == 1 else ())]:
-            size = near_size(near, other, waits.by, whole, streams)
+        for own in [near, *(_outermost(near, waits.by, whole, weights) if streams == 1 else ())]:
+            other = _fitting(best, own, streams)
+            if other is None or other.estimate >= tiling.estimate or (size := near_size(near, other, waits.by, whole, streams)) > weights:
+                continue
             cycles = other.estimate + bringing_cycles(near, other, tensor.name)
-            if size <= weights and cycles < tiling.estimate:
+            if cycles < tiling.estimate:
                 yield Offer(tensor.name, problem, replace(other, estimate=cycles), size, tiling.estimate - cycles)
 
 
-def _outermost(contexts: int, problem: Problem, by: str) -> Iterator[Tiling]:
-    """The best tiles for each size of a dimension that is the outermost loop."""
+def _outermost(problem: Problem, by: str, whole: int, weights: int) -> Iterator[Problem]:
+    """The operation with each size of a dimension as its outermost loop, for those of which tiles in turn have room."""
     dimension = next(d for d in problem.kernel.tile if d.name == by)
     for size in sizes_along(problem, dimension) if problem.slab is None else ():
-        yield from _ranked(contexts, replace(problem, slab=(by, size)), 1)
+        if _in_turn(problem, by, size, whole) <= weights:
+            yield replace(problem, slab=(by, size))
 
 
-def _ranked(contexts: int, problem: Problem, streams: int) -> Sequence[Tiling]:
-    """The best tiles, if there are any."""
+def _fitting(best: Best, problem: Problem, streams: int) -> Tiling | None:
+    """The best tiles; None where nothing fits."""
     try:
-        return rank_tilings(problem, contexts, 1, streams)
+        return best(problem, streams)
     except UserError as error:
         if error.diagnostics[0].code != "E1004":
             raise
-        return ()
+        return None
 
 
 def accepted(offers: Mapping[int, Offer], start: int, weights: int) -> dict[int, Planned]:

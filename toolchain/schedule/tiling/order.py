@@ -14,7 +14,7 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.rows.row_group import Turn
 from toolchain.schedule.rows.row_loop import RowLoad, ring_names, row_dimension, row_names, whole_tile
 from toolchain.schedule.tiling.slots import Ring, Tiles
-from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.tiling.tiles import Planned, Tiling
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
 
@@ -85,7 +85,6 @@ class _Slots:
         return self.slots[slot], freed
 
 
-Member = tuple[Problem, Tiling]
 Placed = tuple[int, Instance]
 """The number of a member of a group, and a step of it."""
 
@@ -95,7 +94,7 @@ def order_steps(problem: Problem, tiling: Tiling, rings: Mapping[str, Ring] | No
     return [item for _, item in order_group([(problem, tiling)], None, rings or {})]
 
 
-def order_group(members: Sequence[Member], turns: Sequence[Turn] | None, rings: Mapping[str, Ring], loads: Sequence[RowLoad] = ()) -> list[Placed]:
+def order_group(members: Sequence[Planned], turns: Sequence[Turn] | None, rings: Mapping[str, Ring], loads: Sequence[RowLoad] = ()) -> list[Placed]:
     """All step instances, in an order in which they could run one by one. turns: the slabs of all members and loads (counted on), None for those
     of one member in turn.
 
@@ -124,7 +123,7 @@ def order_dealt(
     return order_dealt_tiles([(problem, tiling)], turns, {}, shares, rings)
 
 
-def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:
+def order_tiles(members: Sequence[Planned], turns: Sequence[Sequence[Tile]], roots: Rooted, rings: Mapping[str, Ring]) -> list[Placed]:
     """All step instances of operations that share one loop of tiles. turns: by turn, the tile of each member, which is done before the next one's."""
     order = _Order(members, {name: Tiles(ring, True) for name, ring in rings.items()}, roots=roots)
     order.run(range(len(turns)), turns)
@@ -132,7 +131,7 @@ def order_tiles(members: Sequence[Member], turns: Sequence[Sequence[Tile]], root
 
 
 def order_dealt_tiles(
-    members: Sequence[Member],
+    members: Sequence[Planned],
     turns: Sequence[Sequence[Tile]],
     roots: Rooted,
     shares: Sequence[tuple[int, int]],
@@ -156,7 +155,7 @@ def order_dealt_tiles(
 class _Order:
     """The growing order. events: all steps but the loads. loads: with the moment before which each one runs."""
 
-    def __init__(self, members: Sequence[Member], tiles: Mapping[str, Tiles], roots: Rooted | None = None) -> None:
+    def __init__(self, members: Sequence[Planned], tiles: Mapping[str, Tiles], roots: Rooted | None = None) -> None:
         self.members, self.tiles, self.roots = members, tiles, roots or {}
         self.shared = frozenset(self.roots.values())
         self.slots = [{name: _Slots(slots) for name, slots in _standing(problem, tiling)} for problem, tiling in members]

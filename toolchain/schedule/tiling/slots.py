@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.tiles import Tiling
+from toolchain.schedule.tiling.tiles import Planned, Tiling
 from toolchain.spec.errors import fail
 
 Key = tuple[int, ...]
 
-Member = tuple[Problem, Tiling]
 Stretch = tuple[str, Pool]
 """A memory and a stretch of it."""
 
@@ -98,7 +97,7 @@ class Rotation:
 
     ends: dict[Stretch, int] = field(default_factory=dict[Stretch, int])
 
-    def turn(self, members: Sequence[Member]) -> list[Tiling]:
+    def turn(self, members: Sequence[Planned]) -> list[Tiling]:
         """The tilings of operations that work at the same time, with each pool's slots from where the last operation's end, wrapping; from the start
         where they do not fit so. A slot that several members use is one."""
         held = [(problem.memories[name], tiling.room[name], slots) for problem, tiling in members for name, slots in tiling.places.items()]

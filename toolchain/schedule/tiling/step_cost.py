@@ -191,7 +191,7 @@ def _records_fit(problem: Problem, names: Mapping[str, Ints]) -> NDArray[np.bool
     for step in problem.steps:
         if step.constants:
             records = np.add.reduce([constant_length(constants[name], names) for name in step.constants])
-            fit &= records <= sum(problem.machine.memory[constants[step.constants[0]].memory].depths)
+            fit &= records <= problem.machine.memory[constants[step.constants[0]].memory].elements
     return fit
 
 

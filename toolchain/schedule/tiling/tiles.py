@@ -50,6 +50,10 @@ class Tiling:
         return {name: len(found) for name, found in self.places.items()}
 
 
+Planned = tuple[Problem, Tiling]
+"""An operation for its kernel, and its tiles."""
+
+
 def rank_tilings(problem: Problem, contexts: int, best: int, streams: int = 1, among: Mapping[str, Collection[int]] | None = None) -> list[Tiling]:
     """The `best` tilings by estimate, the first one lowest. contexts: slots that each place has at least, where it has as many tiles;
     fewer where nothing fits with so many. streams: how many share the tiles. among: by dimension, the sizes to look at; without, all.

@@ -82,9 +82,14 @@ class Memory:
         return len(self.depths)
 
     @property
+    def elements(self) -> int:
+        """Elements of one instance, in all banks."""
+        return sum(self.depths)
+
+    @property
     def bytes(self) -> int:
         """Bytes of one instance."""
-        return sum(self.depths) * self.element.bytes
+        return self.elements * self.element.bytes
 
 
 @dataclass(frozen=True, slots=True)

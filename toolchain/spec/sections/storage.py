@@ -140,8 +140,8 @@ def _sized(memory: Memory, node: Node) -> Memory:
         raise fail("E0139", f"'{memory.name}' has {memory.bytes} bytes, more than {MAX_BYTES}", node.where())
     if granule < 1 or any(depth * size % granule for depth in memory.depths):
         raise fail("E0139", f"a granule of {granule} bytes does not divide the banks of '{memory.name}'", node.value["granule"].span)
-    if len(memory.names) > sum(memory.depths):
-        raise fail("E0139", f"{len(memory.names)} names for {sum(memory.depths)} registers", node.value["names"].span)
+    if len(memory.names) > memory.elements:
+        raise fail("E0139", f"{len(memory.names)} names for {memory.elements} registers", node.value["names"].span)
     return replace(memory, granule=granule)
 
 
