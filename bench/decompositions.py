@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from toolchain.schedule.batch_ways import runs_of_batch
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.shares import teams
-from toolchain.schedule.options import Copies
 from toolchain.schedule.subgraphs import Division, Uniform
 from toolchain.spec.model import Machine
 from toolchain.spec.model.structure import neighbours

@@ -8,8 +8,8 @@ from tests.schedule.regions.test_region import rows_region
 from tests.schedule.test_subgraphs import TARGET, copy_of_model, region_of
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule import batch_ways
-from toolchain.schedule.batch_ways import batch_cycles, copies_for, cuts, images_of_copies, promising, runs_of_batch, stacked_cycles, stretches
-from toolchain.schedule.options import Copies
+from toolchain.schedule.batch_ways import Batch, batch_cycles, copies_for, cuts, images_of_copies, promising, runs_of_batch, stacked_cycles, stretches
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.load import load_machine
@@ -54,7 +54,7 @@ def test_more_images_than_dram_has_room_for_are_not_tried() -> None:
     weight, bias = np.ones((1024, 1024, 1, 1), np.int8), np.zeros(1024, np.int32)
     layer = Bound(made.conv2d("layer", shape, weight, bias, shift=6), {"x": "x", "y": "y"})
     region = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (layer,), {})
-    found = stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 1 << 14, [1e12], (range(1),))
+    found = stacked_cycles(Batch(TARGET.machine, TARGET.kernels, 1 << 14), region, Copies(4, 1), [1e12], (range(1),))
     room = TARGET.machine.memory["ddr"].bytes // 2048
     assert all(4 * each.images <= room for each in found)
 
@@ -66,20 +66,20 @@ def test_a_part_that_no_kernel_takes_with_so_many_rows_is_no_way(monkeypatch: py
         raise fail("E1003", "no kernel can do it")
 
     monkeypatch.setattr(batch_ways, "batch_cycles", refused)
-    assert stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 64, [1e9] * len(region.operations), stretches(region)) == {}
+    assert stacked_cycles(Batch(TARGET.machine, TARGET.kernels, 64), region, Copies(4, 1), [1e9] * len(region.operations), stretches(region)) == {}
     monkeypatch.setattr(batch_ways, "batch_cycles", lambda *_: (_ for _ in ()).throw(fail("E1007", "something else")))
     with pytest.raises(UserError, match="E1007"):
-        stacked_cycles(TARGET.machine, TARGET.kernels, region, Copies(4, 1), 64, [1e9] * len(region.operations), stretches(region))
+        stacked_cycles(Batch(TARGET.machine, TARGET.kernels, 64), region, Copies(4, 1), [1e9] * len(region.operations), stretches(region))
 
 
 def test_parts_without_rows_have_no_cycles_of_several_images() -> None:
     region, copies = region_of(copy_of_model()), Copies(4, 1)
-    alone = batch_cycles(TARGET.machine, TARGET.kernels, region, copies, 64)
+    alone = batch_cycles(Batch(TARGET.machine, TARGET.kernels, 64), region, copies)
     (part,) = stretches(region)
-    found = stacked_cycles(TARGET.machine, TARGET.kernels, region, copies, 64, [1e9] * len(alone), (part,))
+    found = stacked_cycles(Batch(TARGET.machine, TARGET.kernels, 64), region, copies, [1e9] * len(alone), (part,))
     assert found
     assert {each.images for each in found} <= {16, 8, 4, 2}
     for own, cycles in found.items():
         assert [index for index, each in enumerate(cycles) if each < float("inf")] == [*part]
         assert runs_of_batch(TARGET.machine, own, 64) == 16 // own.images
-    assert not stacked_cycles(TARGET.machine, TARGET.kernels, region, copies, 64, [0.0] * len(alone), (part,))
+    assert not stacked_cycles(Batch(TARGET.machine, TARGET.kernels, 64), region, copies, [0.0] * len(alone), (part,))

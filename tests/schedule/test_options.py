@@ -21,9 +21,10 @@ from toolchain.emulator.engines import engine_named
 from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice
 from toolchain.schedule.compile_region import compile_region, find_schedule
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.lowering import channel_block
 from toolchain.schedule.regions.region import Bound, Region

@@ -27,9 +27,10 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.runtime.transfers import handed_over
-from toolchain.schedule.batch_ways import copies_for, cuts, stretches
+from toolchain.schedule.batch_ways import Batch, copies_for, cuts, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, waists, write_parts
 from toolchain.spec.model import Machine
@@ -194,7 +195,7 @@ def test_rows_of_a_batch_load_weights_once() -> None:
     shape = Shape(1, 256, 1, 1)
     layer = Bound(made.conv2d("layer", shape, weight, bias, shift=6), {"x": "x", "y": "y"})
     region = Region("r", {"x": shape, "y": shape}, ("x",), ("y",), (layer,), {})
-    found = divide(TARGET.machine, TARGET.kernels, region, 64)
+    found = divide(Batch(TARGET.machine, TARGET.kernels, 64), region)
     (part,) = found.subgraphs
     assert part.copies.together == 64
     assert part.copies.images > 1
@@ -206,12 +207,12 @@ def test_rows_of_a_batch_load_weights_once() -> None:
 def test_the_division_of_a_batch() -> None:
     """Launches are dear for so small a network, so that it stays whole; where they cost nothing, no division is dearer than none."""
     region, machine = region_of(copy_of_model()), TARGET.machine
-    whole = divide(machine, TARGET.kernels, region, 8)
+    whole = divide(Batch(machine, TARGET.kernels, 8), region)
     assert len(whole.subgraphs) == 1
     assert [part.region for part in parts_of(region, whole)] == [region.name]
     assert machine.host is not None
     free = replace(machine, host=replace(machine.host, launch_us=replace(machine.host.launch_us, value=0)))
-    found = divide(free, TARGET.kernels, region, 8)
+    found = divide(Batch(free, TARGET.kernels, 8), region)
     assert found.cycles <= found.uniform <= whole.uniform
     assert [each.copies for each in whole.tried if each.copies.images == 1] == list(copies_for(machine, 8))  # all have room
     assert {each.launches for each in found.tried} == {0.0}

@@ -3,19 +3,32 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.schedule.compile_region import estimated_plan
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.groups.timed import Clocks
 from toolchain.schedule.kernel_selection import REFUSED, images_per_run
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.shared_memory import is_fetch
 from toolchain.schedule.regions.region import Bound, Region, part_of_region, stackable
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+
+
+@dataclass(frozen=True)
+class Batch:
+    """images: to share among the streams. options: of the programs, which estimates alone choose; all of them share tiles."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    images: int
+    options: Options = field(default_factory=lambda: Options(effort=0, clocks=Clocks()))
 
 
 def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
@@ -26,52 +39,46 @@ def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda copies: (-copies.times, copies.streams)))
 
 
-def batch_cycles(machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int) -> list[float]:
+def batch_cycles(batch: Batch, region: Region, copies: Copies) -> list[float]:
     """By operation, the cycles of all runs of a batch. Raises UserError E1004 where there is no room on chip."""
-    plan = estimated_plan(machine, kernels, region, Options(effort=0).taking(copies))
-    cycles, runs = [0.0] * len(region.operations), runs_of_batch(machine, copies, batch)
+    plan = estimated_plan(batch.machine, batch.kernels, region, batch.options.taking(copies))
+    cycles, runs = [0.0] * len(region.operations), runs_of_batch(batch.machine, copies, batch.images)
     fetches = sum(map(is_fetch, plan.region.operations))
     for index, bound, tiling in zip(plan.order, plan.region.operations, plan.tilings, strict=True):
         cycles[_first_reader(region, bound) if is_fetch(bound) else index - fetches] += runs * tiling.estimate
     return cycles
 
 
-def stacked_cycles(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float], parts: Sequence[range]
-) -> dict[Copies, list[float]]:
+def stacked_cycles(batch: Batch, region: Region, copies: Copies, alone: Sequence[float], parts: Sequence[range]) -> dict[Copies, list[float]]:
     """By copies with several images as rows: the cycles by operation of the parts that gain by them, infinite for all others. Of each part the most
     images that gain count. alone: cycles where each copy has one image."""
     found: dict[Copies, list[float]] = {}
     for part in parts:
         own, least = part_of_region(region, part), sum(alone[part.start : part.stop])
-        tried = _with_several(machine, kernels, own, copies, batch)
+        tried = _with_several(batch, own, copies)
         if better := next(((way, cycles) for way, cycles in tried if sum(cycles) < least), None):
             way, cycles = better
             found.setdefault(way, [math.inf] * len(alone))[part.start : part.stop] = cycles
     return found
 
 
-def several_cycles(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int, alone: Sequence[float]
-) -> dict[Copies, list[float]]:
+def several_cycles(batch: Batch, region: Region, copies: Copies, alone: Sequence[float]) -> dict[Copies, list[float]]:
     """By copies with several images, along the axis of images of each tensor: the cycles by operation, where one takes fewer so. Of these the most
     images count. alone: the least cycles where each copy has one image."""
     if all(map(stackable, region.operations)):
         return {}  # the images are rows
-    tried = _with_several(machine, kernels, region, copies, batch)
+    tried = _with_several(batch, region, copies)
     better = ((way, cycles) for way, cycles in tried if any(own < least for own, least in zip(cycles, alone, strict=True)))
     return dict(itertools.islice(better, 1))
 
 
-def _with_several(
-    machine: Machine, kernels: Mapping[str, Kernel], region: Region, copies: Copies, batch: int
-) -> Iterator[tuple[Copies, list[float]]]:
+def _with_several(batch: Batch, region: Region, copies: Copies) -> Iterator[tuple[Copies, list[float]]]:
     """The copies with as many images as DRAM has room for, most first, and their cycles by operation."""
-    most = _most_images(machine, region) // copies.times
-    for images in images_of_copies(machine, copies, batch):
+    most = _most_images(batch.machine, region) // copies.times
+    for images in images_of_copies(batch.machine, copies, batch.images):
         if images <= most:
             way = copies._replace(images=images)
-            yield way, part_cycles(machine, kernels, region, way, batch)
+            yield way, part_cycles(batch, region, way)
 
 
 def images_of_copies(machine: Machine, copies: Copies, batch: int) -> Iterator[int]:
@@ -88,10 +95,10 @@ def _most_images(machine: Machine, part: Region) -> int:
     return min(MAX_IMAGES, sum(memory.bytes for memory in machine.memories if memory.kind == "dram") // max(size, 1))
 
 
-def part_cycles(machine: Machine, kernels: Mapping[str, Kernel], part: Region, copies: Copies, batch: int) -> list[float]:
+def part_cycles(batch: Batch, part: Region, copies: Copies) -> list[float]:
     """As `batch_cycles`; infinite where there is no room, or no kernel takes so many rows."""
     try:
-        return batch_cycles(machine, kernels, part, copies, batch)
+        return batch_cycles(batch, part, copies)
     except UserError as error:
         if not error.only(REFUSED):
             raise

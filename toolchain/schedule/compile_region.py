@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from toolchain.analysis.checks import check_program, prepare_program
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.dealing import Trial, quickest_dealing, spent
 from toolchain.schedule.dram_allocation import PlacedRegion
 from toolchain.schedule.emit import Emitted
@@ -13,7 +14,7 @@ from toolchain.schedule.form.realise import realise, scheduled_region
 from toolchain.schedule.form.shares import can_multicast, teams
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.placement.shared_memory import Fetch, fetches_of, with_fetches
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import CompiledRegion, dealt_steps, ordered_steps, turned, write_program

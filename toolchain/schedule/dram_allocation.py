@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from toolchain.abi.dram_map import DramMap, Segment, StoredTensor, packing_of
 from toolchain.abi.packing import PAGE
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.kernel import KernelKey, Tensor
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Need, SharedPlace, Storage, share_room, tensor_packing, tensor_values
 from toolchain.schedule.placement.shared_memory import copies_together, room_of_copy, streams_together
 from toolchain.schedule.regions.region import Region

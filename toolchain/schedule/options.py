@@ -1,30 +1,12 @@
 """The choices of whoever compiles a region: the bounds of the search, and the images of one run, each by a copy of the program."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.groups.timed import Clocks
 from toolchain.spec.search_policies import EFFORT, SEARCH
-
-
-class Copies(NamedTuple):
-    """A region that runs several times side by side, each on images of its own and on so many streams of its own: copy k is on those from
-    k * streams on. images: that each tensor of a copy holds. weights: elements at the end of a memory that streams share, in which weights wait for
-    all of them."""
-
-    times: int = 1
-    streams: int = 1
-    images: int = 1
-    weights: int = 0
-
-    @property
-    def together(self) -> int:
-        """Images of one run."""
-        return self.times * self.images
-
-
-ONE = Copies()
-"""The region by itself."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +19,7 @@ class Options:
     copies: of the region, side by side, each on images of its own and on `streams` of the machine's. images: that each tensor of a copy holds.
     search: the policy that proposes schedules, by name. effort: how many of them are timed exactly; with 0 the first is taken by its estimate alone.
     stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
+    clocks: tiles and times found so far, of whoever compiles several regions, or one with several options, for one machine.
     """
 
     contexts: int = 2
@@ -53,6 +36,7 @@ class Options:
     effort: int = EFFORT
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
+    clocks: Clocks | None = field(default=None, compare=False)
 
     def taking(self, ways: Copies) -> Self:
         """These options for a region that shares streams and images so."""

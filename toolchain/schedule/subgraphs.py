@@ -18,6 +18,7 @@ from toolchain.graph.regions import region_calls
 from toolchain.passes.partition import divide_region
 from toolchain.schedule.alike import form_of
 from toolchain.schedule.batch_ways import (
+    Batch,
     batch_cycles,
     copies_for,
     crossing_cycles,
@@ -30,9 +31,9 @@ from toolchain.schedule.batch_ways import (
     stacked_cycles,
 )
 from toolchain.schedule.compile_region import team_cycles
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.kernel_selection import CLOSE, REFUSED
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.options import Copies, Options
 from toolchain.schedule.planner import bound_problem
 from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.spec.errors import UserError, fail
@@ -102,8 +103,8 @@ class Division:
         return sum(each.cycles for each in self.subgraphs)
 
 
-def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> Division:
-    """The cut that takes the least time for `batch` samples, with the launches of its programs, and the tensors between sub-graphs through DRAM.
+def divide(batch: Batch, region: Region) -> Division:
+    """The cut that takes the least time for a batch, with the launches of its programs, and the tensors between sub-graphs through DRAM.
 
     Paths through the estimates of the whole region propose cuts; estimates of their sub-graphs by themselves rank them and move borders; the
     programs of the best cuts are timed where estimates cannot tell them apart. A way that has no room for an operation is no choice. Copies may have
@@ -111,16 +112,16 @@ def divide(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     images over.
 
     Raises UserError E1003, E1004 or E1008 where there is no way, and all of `compile_region`."""
-    alone = _alone(machine, kernels, region, batch)
-    crossing = {cut: batch * crossing_cycles(machine, elements) for cut, elements in cuts(region).items()}
+    alone = _alone(batch, region)
+    crossing = {cut: batch.images * crossing_cycles(batch.machine, elements) for cut, elements in cuts(region).items()}
     parts, found = promising(region, alone.values(), crossing), dict(alone)
     for copies, cycles in alone.items():
-        found |= stacked_cycles(machine, kernels, region, copies, batch, cycles, parts)
+        found |= stacked_cycles(batch, region, copies, cycles, parts)
     most, least = max(alone, key=lambda copies: copies.times), [min(each) for each in zip(*alone.values(), strict=True)]
-    for copies, cycles in several_cycles(machine, kernels, region, most, batch, least).items():
+    for copies, cycles in several_cycles(batch, region, most, least).items():
         found[copies] = [min(both) for both in zip(cycles, found.get(copies, cycles), strict=True)]
-    starts = {copies: launch_cycles(machine, copies, batch) for copies in found}
-    by_themselves = Parted(machine, kernels, region, batch, found)
+    starts = {copies: launch_cycles(batch.machine, copies, batch.images) for copies in found}
+    by_themselves = Parted(batch, region, found)
     tried = dict.fromkeys(map(by_themselves.priced, [least_path(found, starts, crossing), *_one_each(alone, starts, crossing)]))
 
     def estimate(cut: Cut) -> float:
@@ -155,10 +156,8 @@ class Parted:
 
     found: cycles by way and operation, of the region as a whole. known, timed: estimates and programs so far, of a batch."""
 
-    machine: Machine
-    kernels: Mapping[str, Kernel]
+    batch: Batch
     region: Region
-    batch: int
     found: Mapping[Copies, Sequence[float]]
     known: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
     timed: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
@@ -171,19 +170,19 @@ class Parted:
         return Subgraph(*key, self.known[key])
 
     def _estimated(self, part: Region, copies: Copies) -> list[float]:
-        return part_cycles(self.machine, self.kernels, part, copies, self.batch)
+        return part_cycles(self.batch, part, copies)
 
     def program(self, part: Subgraph) -> float:
         """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
         key = part.operations, part.copies
         if key not in self.timed:
-            self.timed[key] = runs_of_batch(self.machine, part.copies, self.batch) * self._run(part)
+            self.timed[key] = runs_of_batch(self.batch.machine, part.copies, self.batch.images) * self._run(part)
         return self.timed[key]
 
     def _run(self, part: Subgraph) -> float:
-        options = Options(effort=0).taking(part.copies)
+        batch, options = self.batch, self.batch.options.taking(part.copies)
         try:
-            return team_cycles(self.machine, self.kernels, part_of_region(self.region, part.operations), options)
+            return team_cycles(batch.machine, batch.kernels, part_of_region(self.region, part.operations), options)
         except UserError as error:
             if not error.only(REFUSED):
                 raise
@@ -209,12 +208,12 @@ class Parted:
                     yield (*cut[:number], *both, *cut[number + 2 :])
 
 
-def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batch: int) -> dict[Copies, list[float]]:
+def _alone(batch: Batch, region: Region) -> dict[Copies, list[float]]:
     """The cycles by operation of each way in which copies have one image. Raises UserError E1003, E1004 or E1008 where there is no way."""
     found, against = dict[Copies, list[float]](), UserError()
-    for copies in copies_for(machine, batch):
+    for copies in copies_for(batch.machine, batch.images):
         try:
-            found[copies] = batch_cycles(machine, kernels, region, copies, batch)
+            found[copies] = batch_cycles(batch, region, copies)
         except UserError as error:
             if not error.only(REFUSED):
                 raise
@@ -224,13 +223,14 @@ def _alone(machine: Machine, kernels: Mapping[str, Kernel], region: Region, batc
     return found
 
 
-def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], batch: int) -> Iterator[Division]:
-    """The division of each region, one by one, as they are asked for; those that are alike are divided once. Raises as `divide`."""
+def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], images: int) -> Iterator[Division]:
+    """The division of each region for a batch of so many images, one by one, as they are asked for; those that are alike are divided once. Raises as
+    `divide`."""
     known: dict[Hashable, Division] = {}
     for machine, kernels, region in regions:
         form = likeness(machine, kernels, region)
         if form not in known:
-            known[form] = divide(machine, kernels, region, batch)
+            known[form] = divide(Batch(machine, kernels, images), region)
         yield known[form]
 
 

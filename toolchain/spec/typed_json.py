@@ -27,7 +27,10 @@ def to_json(value: object) -> Tree:
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in sorted(cast("Mapping[str, object]", value).items())}
     if isinstance(value, tuple):
-        return [to_json(item) for item in cast("tuple[object, ...]", value)]
+        items = cast("tuple[object, ...]", value)
+        if {*map(type, items)} <= {int}:  # of a whole program, a million
+            return cast("list[Tree]", [*items])
+        return [to_json(item) for item in items]
     return cast(Tree, value)
 
 

@@ -22,12 +22,13 @@ from tests.schedule.test_compile_region import KERNELS, MACHINES, proven, three_
 from tests.schedule.test_options import exact, random_region
 from tests.schedule.test_options import two_convolutions as random_convolutions
 from toolchain.schedule.compile_region import compile_region, find_schedule
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.form.shares import can_multicast, even_shares, teams
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError

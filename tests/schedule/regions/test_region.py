@@ -23,9 +23,10 @@ from toolchain.abi.dram_map import Shape
 from toolchain.emulator.engines import engine_named
 from toolchain.runtime.device import check_map
 from toolchain.schedule.compile_region import compile_region
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.files import write_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.options import Copies, Options
+from toolchain.schedule.options import Options
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions import region as region_module
 from toolchain.schedule.regions.lowering import channel_block

@@ -9,9 +9,9 @@ from typing import cast
 
 import yaml
 
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.form.plan import VERSION, ChipBuffer, Cut, Group, GroupLoad, Schedule, ScheduledOperation, Share, Slots
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.shared_memory import fetched_name
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import PACKAGE, read_limited

@@ -8,10 +8,10 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.placement.shared_memory import Fetch, SharedSlot, SharedSlots, is_fetch

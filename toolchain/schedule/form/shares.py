@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from toolchain.isa.program import Origins
+from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.plan import Plan, Schedule, Share
 from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.options import Copies
 from toolchain.schedule.placement.shared_memory import instances_of
 from toolchain.schedule.tiling.near_weights import near_rooms
 from toolchain.schedule.tiling.tiles import Tiling

@@ -66,6 +66,19 @@ class StretchClock:
         return (*found, *((members, _group(group)) for members, group in part.runs()))
 
 
+@dataclass(frozen=True)
+class Clocks:
+    """A clock for each part of a machine's ports, so that plans of other regions and copies need not find the same tiles again. known: so far.
+
+    All of one machine and its kernels."""
+
+    known: dict[Key, StretchClock] = field(default_factory=dict[Key, StretchClock])
+
+    def of(self, machine: Machine, contexts: int, timed: int) -> StretchClock:
+        """machine: with a copy's part of the ports. contexts, timed: as for the tiles."""
+        return self.known.setdefault((machine.timing.resources, contexts, timed), StretchClock(machine, TileChoice(contexts, timed)))
+
+
 def tiles_of(plan: Plan) -> int:
     """Tiles of all operations."""
     pairs = zip(plan.problems, plan.tilings, strict=True)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from toolchain.abi.packing import view_packing
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import make_operation
+from toolchain.schedule.copies import ONE, Copies
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.options import ONE, Copies
 from toolchain.schedule.placement.dram_buffers import Buffer, Need, SharedPlace, Storage, share_room
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.spec.arrays import Array

@@ -6,8 +6,7 @@ from functools import cached_property
 
 import networkx as nx
 
-from toolchain.schedule.compile_operation import TileChoice
-from toolchain.schedule.groups.timed import StretchClock
+from toolchain.schedule.groups.timed import Clocks, StretchClock
 from toolchain.schedule.kernel_selection import able_kernels, host_cycles
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
@@ -98,4 +97,4 @@ class Space:
     @cached_property
     def clock(self) -> StretchClock:
         """Times of stretches, and tiles, that all drafts share."""
-        return StretchClock(self.machine, TileChoice(self.options.contexts, self.options.timed))
+        return (self.options.clocks or Clocks()).of(self.machine, self.options.contexts, self.options.timed)
