@@ -40,8 +40,9 @@ def compile_schedule(machine: Machine, kernels: Mapping[str, Kernel], region: Re
     steps = dealt_steps(plan) if plan.shares else ordered_steps(plan, find_rings(plan.problems))
     placed, found = write_program(machine, plan, steps)
     finished = _finished(machine, region, plan, schedule, placed, found, options)
-    rooms = [rooms_of(part, tiling) for part, tiling in zip(steps.parts, plan.tilings, strict=True)]
-    check_buffers(machine, rooms, found.origins, finished.checked.footprints)
+    if options.check:
+        rooms = [rooms_of(part, tiling) for part, tiling in zip(steps.parts, plan.tilings, strict=True)]
+        check_buffers(machine, rooms, found.origins, finished.checked.footprints)
     return finished
 
 

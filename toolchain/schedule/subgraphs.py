@@ -127,13 +127,10 @@ def divide(batch: Batch, region: Region) -> Division:
     def estimate(cut: Cut) -> float:
         return sum(starts[part.copies] + part.cycles for part in cut)
 
-    def exact(cut: Cut) -> float:
-        return sum(starts[part.copies] + by_themselves.program(part) for part in cut)
-
     best = by_themselves.moved(min(tried, key=estimate), waists(crossing), estimate)
     apart = math.inf if _has_several(best) else CLOSE * estimate(best)
     close = [best, *(cut for cut in tried if cut != best and estimate(cut) <= apart)]
-    best = min(close, key=exact) if len(close) > 1 else best
+    best = by_themselves.quickest(close, starts) if len(close) > 1 else best
     return Division(best, tuple(Uniform(copies, sum(cycles), starts[copies]) for copies, cycles in found.items() if math.isfinite(sum(cycles))))
 
 
@@ -178,6 +175,19 @@ class Parted:
         if key not in self.timed:
             self.timed[key] = runs_of_batch(self.batch.machine, part.copies, self.batch.images) * self._run(part)
         return self.timed[key]
+
+    def quickest(self, cuts: Sequence[Cut], starts: Mapping[Copies, float]) -> Cut:
+        """The cut whose programs and launches take least, of equals the first. One is given up as soon as its longest programs take as long as another."""
+        best, least = cuts[0], math.inf
+        for cut in cuts:
+            cycles = 0.0
+            for part in sorted(cut, key=lambda part: -part.cycles):
+                cycles += starts[part.copies] + self.program(part)
+                if cycles >= least:
+                    break
+            else:
+                best, least = cut, cycles
+        return best
 
     def _run(self, part: Subgraph) -> float:
         batch, options = self.batch, self.batch.options.taking(part.copies)
