@@ -32,7 +32,20 @@ from toolchain.schedule.compile_region import compile_region, estimated_plan, fi
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, stackable
-from toolchain.schedule.subgraphs import Part, Parts, divide, divided, least_path, likeness, parts_of, read_parts, waists, write_parts
+from toolchain.schedule.subgraphs import (
+    Part,
+    Parted,
+    Parts,
+    Subgraph,
+    divide,
+    divided,
+    least_path,
+    likeness,
+    parts_of,
+    read_parts,
+    waists,
+    write_parts,
+)
 from toolchain.spec.model import Machine
 
 
@@ -257,3 +270,19 @@ def test_regions_alike_but_for_names_have_one_likeness() -> None:
 def test_other_texts_are_no_sub_graphs(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         read_parts(text)
+
+
+def test_a_cut_that_has_lost_is_not_timed_to_its_end() -> None:
+    """The longest sub-graph comes first, so one program decides."""
+    region = region_of(copy_of_model())
+    count, copies = len(region.operations), Copies(4, 1)
+    batch = Batch(TARGET.machine, TARGET.kernels, 8)
+    whole, first, rest = range(count), range(1), range(1, count)
+    timed = {(whole, copies): 10.0, (first, copies): 5.0, (rest, copies): 20.0}
+    parted = Parted(batch, region, {}, timed=dict(timed))
+    one, two = (Subgraph(whole, copies, 9.0),), (Subgraph(first, copies, 1.0), Subgraph(rest, copies, 2.0))
+    del parted.timed[first, copies]
+    assert parted.quickest([one, two], {copies: 1.0}) == one
+    assert (first, copies) not in parted.timed
+    parted.timed[first, copies], parted.timed[rest, copies] = 5.0, 3.0
+    assert parted.quickest([one, two], {copies: 1.0}) == two

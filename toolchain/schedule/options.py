@@ -14,11 +14,12 @@ class Options:
     """contexts: slots of each place, at least. timed: how many tilings of an operation are timed exactly, the best of them being taken.
 
     check: the whole program is checked, for races and for steps that leave their buffers. resident: tensors stay on chip where they can. grouped:
-    neighbours share a loop of rows or tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of the
-    machine's may share the tiles of an operation, where no schedule is given. timed_streams: an operation is dealt to as many as are quickest by exact time, else to all.
-    copies: of the region, side by side, each on images of its own and on `streams` of the machine's. images: that each tensor of a copy holds.
-    search: the policy that proposes schedules, by name. effort: how many of them are timed exactly; with 0 the first is taken by its estimate alone.
-    stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many is compiled now.
+    neighbours share a loop of rows or tiles where that is quicker. timed_groups: quicker by exact time, else by the estimate. streams: how many of
+    the machine's may share the tiles of an operation, where no schedule is given. timed_streams: an operation is dealt to as many as are quickest by
+    exact time, else to all. copies: of the region, side by side, each on images of its own and on `streams` of the machine's. images: that each
+    tensor of a copy holds. search: the policy that proposes schedules, by name. effort: how many of them are timed exactly; with 0 the first is taken
+    by its estimate alone. stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many
+    is compiled now.
     clocks: tiles and times found so far, of whoever compiles several regions, or one with several options, for one machine.
     """
 

@@ -177,7 +177,7 @@ class Parted:
         return self.timed[key]
 
     def quickest(self, cuts: Sequence[Cut], starts: Mapping[Copies, float]) -> Cut:
-        """The cut whose programs and launches take least, of equals the first. One is given up as soon as its longest programs take as long as another."""
+        """The cut whose programs and launches take least, of equals the first. One is given up when its longest programs take as long as another."""
         best, least = cuts[0], math.inf
         for cut in cuts:
             cycles = 0.0
