@@ -1,8 +1,10 @@
 """Errors of tensors and outputs, against ONNX Runtime on both networks and numpy in between."""
 
 import math
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.graph.imported import Array, imported, normal
+from tests.graph.onnx_builder import model
+from tests.verify.builds import build
 from toolchain.accuracy.errors import LEAST_ELEMENTS, MOST_PARTS, Energy, error_table, error_text, measure_errors, part_axis
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
 from toolchain.graph.quantisation.table import calibrate
@@ -20,6 +24,8 @@ from toolchain.passes.fuse import Fuse
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
 from toolchain.spec.model.quantisation import Numerics, Range
+from toolchain.verify.ladder import verify_model
+from toolchain.verify.reference_sample import SampleSize
 
 
 def of(*pairs: tuple[object, object]) -> Energy:
@@ -153,3 +159,16 @@ def test_the_table_as_text(networks: tuple[ir.Model, ir.Model, dict[str, Array]]
     assert text[0].split() == ["tensor", "operation", "SQNR", "[dB]", "scale", "clipped", "[%]"]
     assert [line.split()[0] for line in text[1:]] == [row.tensor for row in rows]
     assert len({len(line) for line in text}) == 1
+
+
+def test_halves_that_the_host_hands_over_hold_no_more_than_the_greatest(tmp_path: Path) -> None:
+    """As a mask's least number, which is far below any score in both networks: no noise."""
+    least = np.array([np.finfo(np.float32).min, 1.0, -2.0, 1024.0], np.float32)
+    onnx.save(model([n("Sigmoid", ["x"], ["y"], "share")], {"x": (1, 1, 4)}, {"y": None}), tmp_path / "share.onnx")
+    np.savez(tmp_path / "share.npz", x=least.reshape(1, 1, 1, 4))
+    text = "model: {name: share, summary: a function}\nonnx: share.onnx\ncalibration: {file: share.npz, array: x}\nplace: all\n"
+    (tmp_path / "share.yaml").write_text(text)
+    _, built, samples = build("stcp920:f16", str(tmp_path / "share.yaml"), tmp_path / "build", effort="0")
+    verdict = verify_model(built, samples, SampleSize(instructions=1, elements=1, whole=0, seed=1))
+    assert verdict.exact
+    assert {row.tensor: row.sqnr for row in verdict.errors}["x"] == math.inf

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, check_oracle, factors_of, integer_tensors, real_channels, zero_of
+from toolchain.graph.integers.functions import GREATEST
 from toolchain.graph.quantisation.table import ranging, sample_at, sample_count
 from toolchain.graph.rewrite import is_float
 from toolchain.graph.session import run_session
@@ -181,9 +182,12 @@ def measure_errors(given: Runs | None, reference: ir.Model, integer: ir.Model, s
 
 
 def _add(held: _Stored, wanted: Array, ranged: Array, found: Array, value: ir.Value, stored: Range) -> None:
-    """ranged: the wanted values that set the range; others do not count. found: the integers of a stored tensor. A zero at the end of the range is
-    not cut off."""
+    """ranged: the wanted values that set the range; others do not count. found: the integers of a stored tensor, or halves; the host hands over none
+    beyond the greatest, as a mask's least number is. A zero at the end of the range is not cut off."""
     scale, zero = float.fromhex(value.metadata_props[SCALE]), zero_of(value)
+    if value.dtype == ir.DataType.FLOAT16:
+        same, wanted = ranged is wanted, np.clip(wanted, -GREATEST, GREATEST)
+        ranged = wanted if same else np.clip(ranged, -GREATEST, GREATEST)
     reals = (found.astype(np.float64) - zero) * scale / factors_of(value)
     held.energy.add(ranged, reals if ranged is wanted else np.where(ranged == wanted, reals, ranged))
     low = (found <= stored.low) & (zero > stored.low)

@@ -28,7 +28,7 @@ from toolchain.graph.rewrite import (
 )
 from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
-from toolchain.passes.attention_parts import LEAST, Mask, chain, find_mask, lay_out_mask, made_by, only_reader, scaled, split
+from toolchain.passes.attention_parts import Mask, chain, find_mask, lay_out_mask, made_by, only_reader, scaled, split
 from toolchain.passes.context import Context, Device, Pass
 from toolchain.passes.lay_out_rotary import lay_out_rotary
 
@@ -106,10 +106,9 @@ class Attention:
 
 
 def _takes(family: Family, mask: Mask) -> bool:
-    """Whether a mask can be laid out for a family. A row for each query is added in halves, which hold no less than LEAST: an infinity would make NaN
-    of a query that sees no key."""
-    one = mask.queries == 1
-    return one or mask.drops >= LEAST if family.spaced else one and not mask.known
+    """Whether a mask can be laid out for a family. The host hands over numbers that the machine's format does not hold as its least, so none is an
+    infinity."""
+    return family.spaced or (mask.queries == 1 and not mask.known)
 
 
 def find_attention(softmax: ir.Node) -> Attention | None:

@@ -11,8 +11,6 @@ from toolchain.spec.arrays import Array
 
 DROPS = -1e4
 """A score with this or less beside it has no share that float32 could hold."""
-LEAST = -65504.0
-"""The least of float16."""
 ROWS = (2, 3)
 """Axes of a mask that is laid out: [batch, keys], or [batch, queries, keys]."""
 
