@@ -40,8 +40,13 @@ LONGEST = ("test_console_blocks.py", "test_benches.py", "test_region_ladder.py",
 """Files of more than a minute: they begin first, so that workers end together."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first. Each law takes its share of examples once, however many parameters its test has."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first. Each law takes its share of examples once, however many parameters its test has. Where laws do not draw all their examples,
+    tests marked `nightly` are left out: others of their file show the same on a smaller input."""
+    if SHARE < 1:
+        left = [item for item in items if item.get_closest_marker("nightly")]
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=left)
     items.sort(key=lambda item: item.path.name not in LONGEST)
     laws = dict.fromkeys(law for item in items if getattr(law := getattr(item, "obj", None), "is_hypothesis_test", False))
     for law in laws:

@@ -65,7 +65,7 @@ SMALL_RUNS = {
     "kernel_lines": "", "resnet18_c2": "made", "isa/speed.py": "vta --count 20000",
     "house": "made", "quantiser": "--small", "all": "emulation --small --folder made",
     "mutants": "--targets vta --count 1 --kernels 1 --shapes 3",
-    "search": "--model digits --target vta --folder made --effort 0,3",
+    "search": "--model digits --target vta --folder made --effort 0,1",
     "decoder": "--small --target gemmini --tokens 8 --folder made",
     "attention": "--lengths 32 --heads 1 --width 32 --folder made",
     "lengths": "--small --target dpuv3 --folder made",

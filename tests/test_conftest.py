@@ -1,4 +1,4 @@
-"""Laws draw a share of the examples that they state."""
+"""Laws draw a share of the examples that they state, and long tests wait for the night."""
 
 from pathlib import Path
 
@@ -35,3 +35,24 @@ def test_a_share_is_drawn(share: str, wanted: tuple[int, int, int], pytester: py
     pytester.makepyfile(LAWS)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=3)
     assert tuple(len(Path(pytester.path, name).read_text()) for name in ("any", "ten", "three")) == wanted
+
+
+MARKED = """
+import pytest
+
+def test_short(): pass
+
+@pytest.mark.nightly
+def test_long(): pass
+"""
+
+
+@pytest.mark.parametrize(("share", "passed"), [("0.3", 1), ("1", 2)])
+def test_long_tests_run_where_laws_draw_all_of_their_examples(
+    share: str, passed: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILEWRIGHT_EXAMPLES", share)
+    pytester.makeini("[pytest]\nmarkers = nightly: long\n")
+    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text())
+    pytester.makepyfile(MARKED)
+    pytester.runpytest_subprocess("-q", "--strict-markers").assert_outcomes(passed=passed, deselected=2 - passed)

@@ -10,7 +10,8 @@ from onnx import TensorProto, helper
 
 import toolchain
 from tests.lengths_network import encoder
-from tests.tasks.builds import build, build_here
+from tests.tasks.builds import build_here
+from toolchain.cli import main
 from toolchain.schedule.subgraphs import load_parts, read_parts
 
 WIDE = """\
@@ -32,12 +33,14 @@ def absolute(batch: Any = 1) -> onnx.ModelProto:
     return model({"x": (TensorProto.FLOAT, [batch, 3])}, [helper.make_node("Abs", ["x"], ["y"])], {"y": TensorProto.FLOAT})
 
 
-def test_it_is_the_build_of_the_command_line(tmp_path: Path) -> None:
-    built = toolchain.compile("digits", "vta", folder=tmp_path / "build")
-    done = build(tmp_path, "build", "target=vta", "model=digits")
-    assert "bundle digits" not in done.stderr  # the command finds the work done
-    assert done.stdout.splitlines()[0] == built.summary.splitlines()[0]
-    assert built.bundle == tmp_path / "build" / "vta" / "digits" / "bundle" / "digits.bundle"
+def test_it_is_the_build_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    built = toolchain.compile("digits", "vta", effort=0, folder=tmp_path / "build")
+    assert main(["build", "target=vta", "model=digits", "effort=0"]) == 0
+    printed = capsys.readouterr()
+    assert "bundle digits" not in printed.err  # the command finds the work done
+    assert printed.out.splitlines()[0] == built.summary.splitlines()[0]
+    assert built.bundle == tmp_path / "build" / "vta" / "digits@effort-0" / "bundle" / "digits.bundle"
     assert built.figures["macs_on_machine"] == built.figures["macs"] > 0
     assert built.calibration == "recorded"
 
@@ -88,7 +91,7 @@ def test_images_take_a_stream_each_and_no_more_than_there_are(tmp_path: Path) ->
         with pytest.raises(toolchain.UserError, match=f"E1202 images=[24]: machine 'dnnvm' {said}"):
             toolchain.compile("digits", "dnnvm:zu9", folder=tmp_path, **given)  # type: ignore[arg-type]
     pictures = np.random.default_rng(0).random((4, 1, 8, 8), np.float32)
-    one, three = (toolchain.compile("digits", "dnnvm:zu9", images=count, folder=tmp_path / str(count)) for count in (1, 3))
+    one, three = (toolchain.compile("digits", "dnnvm:zu9", images=count, effort=0, folder=tmp_path / str(count)) for count in (1, 3))
     assert (one.figures["images"], three.figures["images"]) == (1, 3)
     assert three.figures["frames_per_second"] > 1.5 * one.figures["frames_per_second"]
     found, wanted = (toolchain.load(built.bundle).run({"image": pictures}) for built in (three, one))

@@ -133,7 +133,7 @@ def test_a_result_whose_size_depends_on_the_data(tmp_path: Path) -> None:
 
 
 def test_what_the_machine_takes_equals_the_integers_of_the_build(tmp_path: Path) -> None:
-    built = toolchain.compile("digits", "dpuv3", folder=tmp_path)
+    built = toolchain.compile("digits", "dpuv3", effort=0, folder=tmp_path)
     outcome = built.load().timed({"image": np.zeros((5, 1, 8, 8), np.float32)})
     assert outcome.runs == 2
     assert outcome.cycles > 0
@@ -147,7 +147,7 @@ def test_a_machine_that_is_not_on_the_search_path(tmp_path: Path, monkeypatch: p
     (tmp_path / "mine" / "mine.yaml").write_text(text)
     (tmp_path / "mine" / "mine").symlink_to(source / "vta")
     monkeypatch.chdir(tmp_path)
-    built = toolchain.compile("digits", "mine/mine.yaml", params={"LOG_BUS": 4}, folder=tmp_path / "build")
+    built = toolchain.compile("digits", "mine/mine.yaml", params={"LOG_BUS": 4}, effort=0, folder=tmp_path / "build")
     images = np.zeros((1, 1, 8, 8), np.float32)
     assert built.load().executor.machine.params["LOG_BUS"] == 4
     assert toolchain.load(built.bundle, machine="mine/mine.yaml").run({"image": images})["logits"].shape == (1, 10)
@@ -174,7 +174,7 @@ def camera(tmp_path_factory: pytest.TempPathFactory) -> toolchain.Compiled:
     (folder / "net.onnx").write_bytes((Path(__file__).resolve().parents[2] / "models" / "digits" / "digits.onnx").read_bytes())
     about = "model: {name: camera, summary: grey}\nonnx: net.onnx\ninputs: {image: {shape: [1, 1, 8, 8], scale: 0.0625, mean: [0.5], std: [2]}}\n"
     (folder / "camera.yaml").write_text(about)
-    return toolchain.compile(folder / "camera.yaml", "vta", folder=folder / "build")
+    return toolchain.compile(folder / "camera.yaml", "vta", effort=0, folder=folder / "build")
 
 
 def test_a_picture_is_prepared_as_the_models_file_says(camera: toolchain.Compiled) -> None:

@@ -35,11 +35,23 @@ def test_an_unknown_oracle_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "E1202 there is no oracle 'guess'" in capsys.readouterr().err
 
 
-def test_an_oracle_is_learnt_and_prices_groups(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fusion", "learn", "target=vta", "model=digits,face_landmark", "--held-out", "face_landmark"]) == 0
+OTHER = """\
+model: {name: other, summary: a network that is held out}
+inputs: {image: [1, 16, 12, 12]}
+layers:
+  - conv: {name: first, out: 16, kernel: 3, pad: half, act: relu}
+  - add: {of: [first, [conv: {out: 16, kernel: 3, pad: half}]]}
+  - maxpool: {kernel: 2, stride: 2}
+  - conv: {out: 32, kernel: 1, act: relu}
+"""
+
+
+def test_an_oracle_is_learnt_and_prices_groups(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (shared / "other.yaml").write_text(OTHER)
+    assert main(["fusion", "learn", "target=vta", "model=digits,other.yaml", "--held-out", "other"]) == 0
     head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
     assert head[0] == "model"
-    assert [row[:2] for row in rows[:2]] == [["digits", "learnt"], ["face_landmark", "held"]]
+    assert [row[:2] for row in rows[:2]] == [["digits", "learnt"], ["other", "held"]]
     assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "oracle.json", "--json"]) == 0
     (region,) = json.loads(capsys.readouterr().out)
     assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "exact", "--json"]) == 0

@@ -44,6 +44,7 @@ def test_the_first_command_prints_what_the_readme_shows(tmp_path: Path, monkeypa
     assert shown in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_resnet50_takes_what_the_readme_says(tmp_path: Path) -> None:
     printed = tilewright(tmp_path, "build", "target=dpuv3", "model=resnet50")
     found = re.search(r"time +([\d.]+) ms on the machine", printed)

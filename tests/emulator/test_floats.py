@@ -23,7 +23,7 @@ def differences(program: Program, seed: int, order: Ints, expected: State, engin
 
 
 @pytest.mark.parametrize(("kind", "low"), KINDS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_engines_agree(kind: str, low: str, seed: int) -> None:
     program = float_program(machine_of(kind, low), seed)
     order, expected = issue_order(program), float_state(program.machine, seed)
@@ -37,7 +37,7 @@ def test_engines_agree(kind: str, low: str, seed: int) -> None:
 @pytest.mark.parametrize("flags", ["-O0", "-O3"])
 def test_optimisation_changes_nothing(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CFLAGS", flags)
-    for seed in range(100, 110):
+    for seed in range(100, 104):
         program = float_program(machine_of("f32", "f16"), seed)
         order, expected = issue_order(program), float_state(program.machine, seed)
         reference.run(program, expected, order)

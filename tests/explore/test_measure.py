@@ -56,13 +56,13 @@ def test_a_refusal_of_the_system_is_none_of_the_point(tmp_path: Path) -> None:
 
 def test_a_point_without_a_figure_that_is_asked_for_is_refused(tmp_path: Path) -> None:
     """A machine on which nothing runs would be the quickest of all."""
-    study = Study("graphengine", ("digits",), (Axis("place", ("pays", "all")),), ("ms", "total_ms"), verify="no")
-    idle, busy = (measure(study, (place,), tmp_path) for place in ("pays", "all"))
+    study = Study("graphengine", ("digits",), (Axis("place", ("pays", "all")), Axis("effort", ("0",))), ("ms", "total_ms"), verify="no")
+    idle, busy = (measure(study, (place, "0"), tmp_path) for place in ("pays", "all"))
     assert idle.refused == "'ms' is not known: nothing of a model runs on the machine"
     assert set(idle.figures) == {"total_ms", "accuracy"}
     assert not busy.refused
     assert busy.figures["ms"] > 0
-    assert not measure(replace(study, objectives=("total_ms",)), ("pays",), tmp_path).refused
+    assert not measure(replace(study, objectives=("total_ms",)), ("pays", "0"), tmp_path).refused
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_the_oracle_is_asked_once_for_machines_with_the_same_integers(builds: Pa
 
     monkeypatch.setattr(ladder, "ORACLES", Memo[Mapping[str, Array]](8))
     monkeypatch.setattr(ladder, "oracle_tensors", counted)
-    study = replace(STUDY, axes=(Axis("LOG_BUS", ("3", "4")), Axis("LOG_BLOCK", ("4", "5"))), verify="sample")
-    found = [measure(study, point, builds) for point in (("3", "4"), ("4", "4"))]
+    study = replace(STUDY, axes=(Axis("LOG_BUS", ("3", "4")), Axis("LOG_BLOCK", ("4", "5")), Axis("effort", ("0",))), verify="sample")
+    found = [measure(study, point, builds) for point in (("3", "4", "0"), ("4", "4", "0"))]
     assert len({each.figures["ms"] for each in found}) == 2
     assert (asked, [each.refused for each in found]) == ([1], ["", ""])

@@ -17,7 +17,7 @@ from toolchain.models.load import load_model
 from toolchain.tasks.actions.paths import graph_file
 
 FOLDER = Path(__file__).resolve().parents[2] / "models" / "decoder"
-LAYERS, TOKENS = (1, 4) if os.environ.get("TILEWRIGHT_SLOW") else (1,), 64
+LAYERS, TOKENS = (1, 4) if os.environ.get("TILEWRIGHT_SLOW") else (1,), 32
 
 
 @cache

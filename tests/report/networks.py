@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.verify.builds import build
 from toolchain.report.placement import NodePlaces, place_nodes
+from toolchain.spec.search_policies import EFFORT
 from toolchain.tasks.stage import Job
 from toolchain.verify.built import Built
 
@@ -54,7 +55,7 @@ def nothing(path: Path) -> Path:
 
 
 def case(target: str, model: Path, root: Path) -> Case:
-    job, built, _ = build(target, str(model), root)
+    job, built, _ = build(target, str(model), root, effort=str(EFFORT))
     return Case(job, built, place_nodes(built.floating, built.partitioned, job.folder / "graph"))
 
 

@@ -12,6 +12,7 @@ from toolchain.accuracy.closeness import Closeness, Inference, OutputCloseness
 from toolchain.report.placement import NodePlaces, place_nodes
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.report.summary_text import operations_text, summary_data, summary_text
+from toolchain.spec.search_policies import EFFORT
 from toolchain.verify.verdict import Verified
 
 
@@ -21,7 +22,7 @@ def close(sqnr: float) -> OutputCloseness:
 
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"))
+    job, built, _ = build("dpuv3", "digits", tmp_path_factory.mktemp("builds"), effort=str(EFFORT))
     right = {"float": 0.998, "integer": 0.996, "emulator": 0.996}
     closeness = Closeness({"logits": close(31.25)}, "conv6", 28.9, {})
     inferred = Inference(4, "test", right, {}, True, 4, 10.0, 1.0, 2.0, 1000, closeness, "", "recorded")
@@ -111,7 +112,7 @@ layers:
 
 def test_what_stays_on_the_host_has_a_reason(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(NETWORK)
-    job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build")
+    job, built, _ = build("vta", str(tmp_path / "tiny.yaml"), tmp_path / "build", effort=str(EFFORT))
     placed = place_nodes(built.floating, built.partitioned, job.folder / "graph")
     assert [(node.operator, node.reason) for node in placed.on("host")] == [("Softmax", "the machine computes no such normalisation")]
     assert [(node.operator, node.reason) for node in placed.on("folded")] == [("BatchNormalization", "taken away by the pass fold_batch_norm")]

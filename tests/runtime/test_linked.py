@@ -130,7 +130,7 @@ layers: [{conv: {out: 8, kernel: 3, pad: half, act: relu}}, flatten, {dense: {ou
 def test_operators_of_the_host_are_functions_of_a_second_library(tmp_path: Path) -> None:
     (tmp_path / "soft.yaml").write_text(SOFT)
     for machines, code in ((["clib"], 1), (["clib", "clib32"], 0)):
-        built = toolchain.compile(tmp_path / "soft.yaml", machines, place="all", folder=tmp_path / "built")
+        built = toolchain.compile(tmp_path / "soft.yaml", machines, place="all", effort=0, folder=tmp_path / "built")
         assert main(["export", "c", "--library", str(built.bundle), "-o", str(tmp_path / "c")]) == code
     samples, y, model, data = (
         np.random.default_rng(3).normal(size=(3, 3, 8, 8)),

@@ -11,7 +11,7 @@ from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order, leftovers
 from toolchain.analysis.races import UNWRITTEN, Executed, find_hazards
 from toolchain.analysis.state import State
-from toolchain.emulator import reference
+from toolchain.emulator import numpy_engine
 from toolchain.isa.checks import build_program
 from toolchain.isa.encode import encode_streams
 from toolchain.isa.program import Ints, Program, queue_table
@@ -42,7 +42,7 @@ def derive(program: Program, state: State, seeds: tuple[int | None, ...] = (None
     if len(footprints(plain, state, np.arange(len(plain))).faults):
         return found  # addresses off their granule, which no footprint describes
     expected = state.copy()
-    reference.run(program, expected, np.arange(len(program)))
+    numpy_engine.run(program, expected, np.arange(len(program)))
     assert_leaves(found.program, state, expected, seeds)
     return found
 
@@ -52,7 +52,7 @@ def assert_leaves(program: Program, state: State, expected: State, seeds: Sequen
     tokens = program_tokens(program, state)
     for seed in seeds:
         after = state.copy()
-        reference.run(program, after, issue_order(program, seed, tokens))
+        numpy_engine.run(program, after, issue_order(program, seed, tokens))
         for name, content in expected.memories.items():
             assert np.array_equal(after.memories[name], content), name
 

@@ -159,7 +159,7 @@ def test_a_tiling_that_keeps_the_steps_of_a_pipeline_apart_goes_first(apart: int
 
 def test_streams_that_share_the_tiles_get_as_many_and_wait_for_the_port_that_they_share() -> None:
     machine = chip(1, 8)
-    conv = convolution((1, 64, 24, 24), (64, 3, 3), pads=(1, 1, 1, 1))
+    conv = convolution((1, 64, 16, 16), (32, 3, 3), pads=(1, 1, 1, 1))
     problem = state_problem(machine, load_kernels(machine)["conv2d"], conv)
     alone, shared = (rank_tilings(problem, 2, 1, streams)[0] for streams in (1, 8))
     tiles = [math.prod(-(-problem.extents[d.name] // found.sizes[d.name]) for d in problem.kernel.loops) for found in (alone, shared)]
@@ -168,5 +168,5 @@ def test_streams_that_share_the_tiles_get_as_many_and_wait_for_the_port_that_the
     (port,) = (resource for resource in machine.timing.resources if resource.name == "ddr_port")
     slow = replace(machine, timing=replace(machine.timing, resources=(replace(port, bytes_per_cycle=1), *machine.timing.resources[1:])))
     waiting = rank_tilings(replace(problem, machine=slow), 2, 1, 8)[0]
-    moved = 2 * 64 * 24 * 24 + 64 * 64 * 9
+    moved = (64 + 32) * 16 * 16 + 64 * 32 * 9
     assert moved <= waiting.estimate < 8 * moved

@@ -1,12 +1,10 @@
 """Text, listing and images of a small program."""
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.hash_seed import printed_elsewhere
 from tests.schedule.convolutions import convolution
 from tests.schedule.template_kernels import write_template_kernels
 from toolchain.isa.assembly import disassemble
@@ -54,13 +52,3 @@ def test_a_broken_template_is_one_line(tmp_path: Path, template: str, message: s
 
 def _compiled(text: str, folder: Path) -> None:
     compile_operation(MACHINE, read_kernels(MACHINE, Source("kernels.yaml", text), folder)["conv2d"], OPERATION, timed=1)
-
-
-def digest() -> str:
-    """Of all that becomes of an operation whose quickest tile is searched."""
-    c = compile_operation(MACHINE, load_kernel(MACHINE, "conv2d"), convolution((1, 48, 9, 9), (40, 3, 3)), timed=3).compiled
-    return hashlib.sha256(c.program.streams[0] + c.pool + b"".join(c.tensors.stored.values()) + repr(c.listing).encode()).hexdigest()
-
-
-def test_another_hash_seed_gives_the_same_bytes() -> None:
-    assert printed_elsewhere("from tests.schedule.test_emit import digest; print(digest())") == f"{digest()}\n"

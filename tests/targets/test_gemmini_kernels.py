@@ -34,7 +34,7 @@ def verdict(model: str | Path, folder: Path) -> ModelVerdict:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_random_operations(kernel: str) -> None:
-    assert check_kernel(GEMMINI, KERNELS[kernel], kinds_of(GEMMINI), count=2, seed=len(kernel)).computed == 2
+    assert check_kernel(GEMMINI, KERNELS[kernel], kinds_of(GEMMINI), count=1, seed=len(kernel)).computed == 1
 
 
 def test_digits_is_exact(tmp_path: Path) -> None:

@@ -109,11 +109,11 @@ inputs:
 defaults:
   layernorm: {epsilon: 1.0e-12}
 layers:
-  - embedding: {out: 128}
+  - embedding: {out: 64}
   - layernorm
-  - add: {of: [[], [attention: {heads: 4, causal: CAUSAL}]]}
+  - add: {of: [[], [attention: {heads: 2, causal: CAUSAL}]]}
   - layernorm
-  - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 128}]]}
+  - add: {of: [[], [dense: {out: 48, act: gelu}, dense: {out: 64}]]}
   - layernorm
   - dense: {name: spans, out: 2}
 """
@@ -121,7 +121,7 @@ layers:
 
 @pytest.mark.parametrize(
     ("tokens", "causal", "more"),
-    [(64, False, {}), (43, True, {"streams": "2"}), (64, False, {"images": "2"}), (43, False, {"batch": "2"})],
+    [(32, False, {}), (21, True, {"streams": "2"}), (32, False, {"images": "2"}), (21, False, {"batch": "2"})],
     ids=["one core", "keys in part and seen in turn on two", "an image each", "two images"],
 )
 def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, causal: bool, more: dict[str, str], tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from toolchain.verify.compare import Samples
 
 
 def build(target: str, model: str, root: Path, **more: str) -> tuple[Job, Built, Samples]:
-    """Everything up to the bundle; these networks are small, so that regions are made although they would not pay. more: further variables."""
-    plan = make_plan({"target": target, "model": model, "place": "all", **more}, root)
+    """Everything up to the bundle; these networks are small, so that regions are made although they would not pay. Schedules are the first that the
+    estimate finds, as a search takes most of a build's time. more: further variables, or others for these."""
+    plan = make_plan({"target": target, "model": model, "place": "all", "effort": "0", **more}, root)
     for name, step in plan.steps[0].items():
         if name in ("onnx", "calibration", "graph", "schedule", "bundle"):
             perform(step, lambda _: None)

@@ -24,6 +24,7 @@ from toolchain.schedule.backend import Backend
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.errors import UserError
+from toolchain.tasks.actions.paths import graph_file
 from toolchain.verify.built import Built, bundled_program, read_built, stage_before
 from toolchain.verify.compare import Samples, oracle_tensors
 from toolchain.verify.ladder import LARGE, border_names, climb_calls, climb_graph, compared_images, lost_tensors, verify_model
@@ -105,7 +106,7 @@ Digits = tuple[Path, Built, Samples]
 def digits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Digits:
     folder = tmp_path_factory.mktemp(request.param)
     job, built, samples = build(request.param, "digits", folder)
-    return job.folder, built, samples
+    return graph_file(job).parents[1], built, samples  # schedules of another effort have a folder of their own beside it
 
 
 def flipped(built: Built, region: int, segment: str) -> Built:

@@ -85,11 +85,11 @@ inputs:
 defaults:
   layernorm: {epsilon: 1.0e-12}
 layers:
-  - embedding: {out: 128}
+  - embedding: {out: 64}
   - layernorm
-  - add: {of: [[], [attention: {heads: 4, causal: CAUSAL}]]}
+  - add: {of: [[], [attention: {heads: 2, causal: CAUSAL}]]}
   - layernorm
-  - add: {of: [[], [dense: {out: 96, act: gelu}, dense: {out: 128}]]}
+  - add: {of: [[], [dense: {out: 48, act: gelu}, dense: {out: 64}]]}
   - layernorm
   - dense: {name: spans, out: 2}
 """
@@ -97,7 +97,7 @@ layers:
 
 @pytest.mark.parametrize(
     ("tokens", "causal", "more"),
-    [(64, False, {}), (64, False, {"streams": "2"}), (43, True, {"streams": "2"}), (64, False, {"images": "2"}), (43, True, {"batch": "2"})],
+    [(32, False, {}), (32, False, {"streams": "2"}), (21, True, {"streams": "2"}), (32, False, {"images": "2"}), (21, True, {"batch": "2"})],
     ids=["one core", "one image on two", "keys in part and seen in turn on two", "an image each", "two images with one mask each"],
 )
 def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, causal: bool, more: dict[str, str], tmp_path: Path) -> None:
@@ -117,13 +117,17 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, cau
 
 
 DECODERS: list[tuple[DecoderShape, dict[str, str]]] = [
-    (DecoderShape(rows=40), {"streams": "2"}),
-    (DecoderShape(rows=9, inner=64, heads=2, shared=1, turned=32), {"batch": "2"}),
+    (DecoderShape(rows=20), {"streams": "2"}),
+    (DecoderShape(rows=9, inner=64, heads=2, shared=1, turned=32), {}),
     (DecoderShape(rows=9, shared=4, interleaved=True, computed=True), {}),
 ]
 
 
-@pytest.mark.parametrize(("shape", "more"), DECODERS, ids=["two queries to a key", "half of a head", "neighbours by positions"])
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [*DECODERS, pytest.param(DECODERS[1][0], {"batch": "2"}, marks=pytest.mark.nightly)],  # a batch of an encoder's layer stands above
+    ids=["two queries to a key", "half of a head", "neighbours by positions", "half of a head twice"],
+)
 def test_a_layer_of_todays_decoders_stands_on_the_machine_as_a_whole(shape: DecoderShape, more: dict[str, str], tmp_path: Path) -> None:
     """Norms by roots, rotary positions, attention with a key for several queries and a gated layer: the host has tables and masks alone."""
     onnx.save(llama(shape), tmp_path / "llama.onnx")

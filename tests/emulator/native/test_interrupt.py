@@ -27,7 +27,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @pytest.mark.skipif(not native.available() or not hasattr(signal, "setitimer"), reason="no C compiler or no timers")
 def test_a_signal_ends_the_run_before_the_last_instruction() -> None:
-    words = [word(0, m=2047) for _ in range(30)]
+    words = [word(0, m=600) for _ in range(100)]
     program = decode(tiny(LONG), streams([*words, word(0, a=77)]))
     prepare(program.machine)
     state, before = new_state(program.machine), signal.signal(signal.SIGALRM, interrupt)

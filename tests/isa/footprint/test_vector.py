@@ -116,7 +116,12 @@ def golden_program(name: str) -> tuple[Program, State]:
     return program, state
 
 
-@pytest.mark.parametrize("name", sorted(p.stem for p in DATA.glob("*.npz") if p.stem[0] in "ur"))
+NIGHTLY = ("r01_ordered", "r13_shuffled")
+"""Programs of the kind of r00 and r12, of a second seed."""
+GOLDEN = [pytest.param(p.stem, marks=pytest.mark.nightly if p.stem in NIGHTLY else ()) for p in sorted(DATA.glob("[ur]*.npz"))]
+
+
+@pytest.mark.parametrize("name", GOLDEN)
 def test_exact_on_golden_programs(name: str) -> None:
     program, state = golden_program(name)
     assert not len(assert_exact(program, state, issue_order(program)).faults)

@@ -32,7 +32,7 @@ def drawn(seed: int) -> list[Sample]:
 
 @cache
 def learnt() -> LearnedOracle:
-    return learn(VTA, [sample for seed in range(6) for sample in drawn(seed)])
+    return learn(VTA, [sample for seed in range(4) for sample in drawn(seed)])
 
 
 def test_an_oracle_comes_closer_than_the_estimate_on_regions_that_it_has_not_seen() -> None:

@@ -15,7 +15,7 @@ from tests.schedule.laws import assert_leaves, assert_ordered, complaints
 from tests.schedule.many_cores import Line, chip, cores_that_never_meet, in_rounds, memory, program, programs, token_pairs, without
 from tests.schedule.test_options import cores, exact, random_region, two_convolutions
 from toolchain.analysis.state import new_state
-from toolchain.emulator import reference
+from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly import assemble
 from toolchain.isa.program import Program
 from toolchain.schedule.compile_region import compile_region
@@ -105,7 +105,7 @@ def derive(machine: Machine, lines: list[Line], seeds: tuple[int | None, ...] = 
     np.testing.assert_array_equal(kept, np.arange(len(made)))
     np.testing.assert_array_equal(made.kind[kept], found.program.kind[found.source >= 0])
     expected = state.copy()
-    reference.run(made, expected, order)
+    numpy_engine.run(made, expected, order)
     assert_leaves(found.program, state, expected, seeds)
     return found
 

@@ -18,7 +18,7 @@ from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.dependences import accesses_by_memory
 from toolchain.analysis.footprints import footprints
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator import reference
+from toolchain.emulator import numpy_engine
 from toolchain.isa.assembly import assemble
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.program import Program
@@ -146,7 +146,7 @@ def test_a_program_without_short_queues_is_never_slower_in_another_order(ops: li
 
 def reference_state(given: Program) -> State:
     expected = memory(given.machine)
-    reference.run(given, expected, np.arange(len(given)))
+    numpy_engine.run(given, expected, np.arange(len(given)))
     return expected
 
 
