@@ -52,7 +52,7 @@ def test_the_convolution_alone_is_a_direct_convolution(vendor_streams: Path, tmp
         np.testing.assert_array_equal(found[picture], np.minimum(half_up(sums, SHIFT_CUT), 127))
 
 
-@pytest.mark.parametrize(("name", "conv_ms"), [("resnet50_hand", 7.14), ("resnet50_compiled_plain", 7.36)])
+@pytest.mark.parametrize(("name", "conv_ms"), [("resnet50_hand", 7.14), pytest.param("resnet50_compiled_plain", 7.36, marks=pytest.mark.nightly)])
 def test_a_whole_network_reaches_its_end(vendor_streams: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, conv_ms: float) -> None:
     """Without a race or a deadlock; and the summary says what every unit did and waited for."""
     report = tmp_path / "run.json"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench_script import run_script
 from toolchain import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def layer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder that bench/resnet18_c2 fills, and what it prints."""
     folder = tmp_path_factory.mktemp("layer")
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, ROOT / "bench" / "resnet18_c2", folder], env=environment, capture_output=True, text=True, check=False)
+    done = run_script("resnet18_c2", str(folder))
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 

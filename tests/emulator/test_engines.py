@@ -51,7 +51,7 @@ def differences(one: State, other: State) -> list[str]:
 @settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engines_agree(case: int, data: st.DataObject) -> None:
-    seed, program = data.draw(programs(machine_of(case)))
+    seed, program = data.draw(programs(machine_of(case), 12))
     order = issue_order(program)
     expected = after(reference.run, program, seed, order)
     for name, engine in ENGINES.items():

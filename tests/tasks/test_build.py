@@ -79,7 +79,14 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "path", "wanted"), [(o, n, p, w) for _, p, o, n, w in CHANGES], ids=[name for name, *_ in CHANGES])
+NIGHTLY = ("a reason of offloading", "a template")
+"""What the graph depends on as on what may be offloaded, and on kernels."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "wanted"),
+    [pytest.param(o, n, p, w, id=name, marks=pytest.mark.nightly if name in NIGHTLY else ()) for name, p, o, n, w in CHANGES],
+)
 def test_only_what_a_change_touches_runs_again(
     old: str, new: str, path: str, wanted: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,7 +54,7 @@ def test_vta_goldens() -> None:
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_random_programs(name: str, flags: tuple[str, ...]) -> None:
     machine = small(name)
-    for seed in range(5):
+    for seed in range(3):
         program = random_program(machine, seed)
         order, expected = issue_order(program), random_state(machine, seed)
         found = expected.copy()
