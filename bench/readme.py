@@ -120,7 +120,7 @@ def read_sentences(texts: Sequence[str]) -> Cells:
             quantised.setdefault(way, []).append(float(found(rf"{way}: cosine ([\d.]+)", said)[0]))
     spread, products = sorted(quantised["tensor"] + quantised["channel"]), quantised["products"][0]
     part = f"with {min(shares):.0f} to {max(shares):.0f} % of the MACs on the machine"
-    return f"{'; '.join(means)}, {part}", f"ONNX Runtime's quantiser: {spread[0]:.2f} to {spread[-1]:.2f}; matrix products alone {products:.2f}"
+    return f"{'; '.join(means)}, {part}", f"ONNX Runtime's quantiser: {spread[0]:.2f} to {spread[-1]:.2f}; matrix products alone {products:.3f}"
 
 
 def read_cores(texts: Sequence[str]) -> Cells:

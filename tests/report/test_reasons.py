@@ -17,7 +17,7 @@ ROWS = Advisor("vta", ("Relu",), convolutional=False)
 NO_ADVICE = {Why.CONVERTS, Why.FOLDED, Why.UNUSED}
 BEHIND = {
     Why.OUT_OF_RANGE, Why.STAGES, Why.NO_WEIGHT_SCALE, Why.SHIFT, Why.SUM_BITS, Why.PRODUCT_BITS, Why.EXACT_BITS, Why.NO_MULTIPLIER,
-    Why.NO_FACTOR_SCALE, Why.ARITHMETIC, Why.NO_STEP,
+    Why.NO_FACTOR_SCALE, Why.NO_WHOLE_FACTORS, Why.ARITHMETIC, Why.NO_STEP,
 }  # fmt: skip
 """Reasons behind others, which have the advice."""
 COMMAND = re.compile(r"`(tilewright [^`]*)`")

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from tests.passes.residual_networks import network, sequences
 from tests.target_runs import Array, execute, half_even, random_int8, read
 from tests.verify.builds import build
 from toolchain.graph.integers.calls import BOUNDARY
@@ -49,6 +50,31 @@ def test_norms_in_place(centred: int, small: int) -> None:
         LOAD space=ddr local=0 remote=0 width=6
         LOAD space=ddr local=100 remote=64 width=16 post=1000
         NORM wait=0001 source=0 source_row=2 source_pixel=2 target=0 target_row=2 target_pixel=2 rows=3 groups=2 channels=64 params=100 \
+centred={centred} small={small} post=0001
+        STORE wait=1000 space=ddr local=0 remote=128 width=6
+        END
+    """
+    state = execute(machine(), text, {"ddr": {0: x.astype(np.int8), 64 * LINE: np.concatenate(blocks)}})
+    np.testing.assert_array_equal(read(state, "ddr", 128 * LINE, (3, 64)), expected)
+
+
+@pytest.mark.parametrize("small", [0, 40_000])
+@pytest.mark.parametrize("centred", [1, 0])
+def test_norms_of_channels_with_factors(centred: int, small: int) -> None:
+    """As above, each channel times a number up to 127 first; squares are of 64ths."""
+    x, weights, rng = random_int8(1, 3, 64), random_int8(2, 64), np.random.default_rng(3)
+    bias, scale, shift = rng.integers(-(1 << 18), 1 << 18, 64), rng.integers(1, 1 << 16, 64), rng.integers(24, 28, 64)
+    factor = rng.integers(1, 128, 64)
+    apart = x * factor * 64 - centred * (x * factor).sum(-1, keepdims=True)
+    spread = np.maximum(((apart >> 6) ** 2).sum(-1, keepdims=True) // 64 + small, 1)
+    normal = np.rint(single(apart) * (np.float32(16) / np.sqrt(single(spread)))).astype(np.int64)
+    expected = np.clip(half_even((normal * weights + bias) * scale, shift), -128, 127)
+    parts = (bias.astype("<i4"), scale.astype("<u2"), shift.astype("u1"), weights.astype(np.int8), factor.astype("u1"))
+    blocks = [np.concatenate([part.reshape(2, 32)[number].view(np.int8) for part in parts]) for number in range(2)]
+    text = f"""
+        LOAD space=ddr local=0 remote=0 width=6
+        LOAD space=ddr local=100 remote=64 width=18 post=1000
+        SNORM wait=0001 source=0 source_row=2 source_pixel=2 target=0 target_row=2 target_pixel=2 rows=3 groups=2 channels=64 params=100 \
 centred={centred} small={small} post=0001
         STORE wait=1000 space=ddr local=0 remote=128 width=6
         END
@@ -135,6 +161,27 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, cau
     assert kinds >= {"layer_norm", shares, "spaced_attention_values", "gelu", "linear", "add"}
     assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather", *(["Where"] if causal else [])}
     assert (found.closeness.outputs["spans"].sqnr or 0.0) > 20
+
+
+RECORDED = """
+model: {name: residual, summary: norms around sums with a large channel}
+onnx: net.onnx
+calibration: {file: samples.npz, array: x}
+accuracy: {loss: 1}
+"""
+
+
+@pytest.mark.parametrize("form", ["post", "pre"])
+def test_divided_streams_are_exact(form: str, tmp_path: Path) -> None:
+    network(tmp_path, form)
+    np.savez(tmp_path / "samples.npz", x=sequences(12)["x"][:, 0])
+    (tmp_path / "residual.yaml").write_text(RECORDED)
+    _, built, samples = build("stcp920", str(tmp_path / "residual.yaml"), tmp_path / "build", effort="0")
+    found = verify_model(built, samples, SAMPLE)
+    assert found.exact, verdict_text(found)
+    kinds = {kind_of(node) for node in built.integer.graph if is_integer(node)}
+    assert kinds >= {"scaled_layer_norm", "linear", "add"}
+    assert (found.closeness.outputs["y"].sqnr or 0.0) > 20
 
 
 def test_a_product_of_two_sequences_and_a_norm_by_roots(tmp_path: Path) -> None:

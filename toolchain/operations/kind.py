@@ -11,7 +11,7 @@ from toolchain.spec.expr import Binary, Call, Choose, Const, Expr, Index, Name, 
 from toolchain.spec.model.quantisation import SumOrder
 from toolchain.spec.yaml_nodes import Node
 
-Role = Literal["data", "weights", "bias", "result"]
+Role = Literal["data", "weights", "bias", "factors", "result"]
 Form = Literal["move", "select", "average", "aligned", "weighted", "computed", "table", "own", "real", "opaque"]
 ENDING = ("shift", "shift_least", "half", "low", "high", "slope", "slope_shift", "multiplier", "scale_bits")
 """Numbers of an ending: requantisation, limits, and the slope of a leaky activation. shift, shift_least: the largest and the least of all channels.
@@ -192,6 +192,11 @@ class OperationKind:
     @cached_property
     def bias(self) -> str:
         return next((each.name for each in self.operands if each.role == "bias"), "")
+
+    @cached_property
+    def channel_factors(self) -> str:
+        """The operand of whole numbers that channels are multiplied by, stored as they are; empty where there is none."""
+        return next((each.name for each in self.operands if each.role == "factors"), "")
 
     @cached_property
     def fitted(self) -> bool:

@@ -107,8 +107,8 @@ Results = Sequence[Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class Judge:
-    """budget: the share of the float network's work that integers may lose. loss: the share that they lose, by samples, the float network's
-    outputs and theirs. noise: the same by the energy of the outputs alone."""
+    """budget: the share of the float network's work that integers may lose, infinite for any. loss: the share that they lose, by samples, the float
+    network's outputs and theirs. noise: the same by the energy of the outputs alone."""
 
     budget: float
     loss: Callable[[Results, Results, Results], float]
@@ -130,7 +130,7 @@ class Context:
     policy: which regions are made, see `place_calls`. recorded: whether the samples are real ones.
     say: tells the user how far a long pass has come.
     kinds: the operations that there are.
-    judge: of the loss by integers; None where any loss is accepted. states: by input, the output that is this input in the next step.
+    judge: of the loss by integers; None where nothing measures it. states: by input, the output that is this input in the next step.
     """
 
     place: str = ""

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import (
     ACTIVATION,
     BOUNDARY,
+    DIVISORS,
     EVENED,
     FLOAT_NAME,
     SCALE,
@@ -180,6 +181,8 @@ class Emitter:
         output.name = fresh_name(self.model.graph, f"{like.name}.{stored}")
         output.shape, output.type = like.shape, ir.TensorType(ir.DataType[stored.upper()])
         output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: _float_name(like)})
+        if DIVISORS in like.metadata_props:
+            output.metadata_props[DIVISORS] = like.metadata_props[DIVISORS]
         if self.numerics.zero_points:
             output.metadata_props[ZERO] = str(self._zero(like.name or ""))
         return output
@@ -227,7 +230,7 @@ def _unfactored(value: ir.Value) -> tuple[ir.Value, list[ir.Value]]:
 def _float_name(value: ir.Value) -> str:
     """The tensor of the float stages that a value stands for, whether or not factors divide it."""
     node = value.producer()
-    return (node.metadata_props.get(EVENED) if node is not None else None) or value.name or ""
+    return value.metadata_props.get(FLOAT_NAME) or (node.metadata_props.get(EVENED) if node is not None else None) or value.name or ""
 
 
 def _unlimited(value: ir.Value) -> tuple[ir.Value, Interval]:

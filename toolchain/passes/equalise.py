@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from toolchain.graph.integers import calls
 from toolchain.graph.integers.calls import BOUNDARY, FLOAT_NAME, SCALE, Call, aligned, read_call, run_call
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.operators import affine_of
@@ -203,7 +204,7 @@ class CorrectBias(Pass):
             given = [operand for operand in operands if operand is not None]
             seen = table.tensors.get(node.metadata_props.get(INNER) or node.outputs[0].metadata_props.get(FLOAT_NAME, ""))
             call = None if kind_of(node) in BOUNDARY else read_call(node, context.kinds)
-            means = aligned(node.outputs[0], np.asarray(seen.means)) if seen is not None else None
+            means = aligned(node.outputs[0], np.asarray(seen.means) * calls.factors_of(node.outputs[0])) if seen is not None else None
             if call is not None and call.operation.bias and means is not None and len(means) == len(given[1]):
                 given[2] = _corrected(node, call, given, means, numerics)
             known[node.outputs[0]] = run_call(node, given, numerics, context.kinds)

@@ -1,5 +1,6 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,8 +8,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import Reasons
-from toolchain.graph.integers.functions import FUSED, kind_of
+from toolchain.graph.integers.calls import BOUNDARY, Reasons
+from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
 from toolchain.graph.quantisation.output_ranges import Reader, judge_scales
 from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
@@ -25,6 +26,7 @@ from toolchain.passes.leave import leave_border_activations, leave_calls, leave_
 from toolchain.passes.placement import place_calls
 from toolchain.passes.refine import Lesson, Refinable, affordable, layer_of, refine
 from toolchain.passes.remove_qdq import declares_ranges, keeps_scales
+from toolchain.passes.smooth_streams import observe_streams
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
 
@@ -38,6 +40,8 @@ DOUBTFUL = 4
 """So many times the budget (assumed), and integers are in doubt: where a draft of their weights loses as much, calls are left without a whole fit."""
 EVERYTHING = 1.0
 """The loss of integers that keep as good as no share of the work: a draft of their weights is not made."""
+POWERS = (0.5, 0.65, 0.75, 0.85, 1.0)
+"""Of a channel's range, for the divisors of streams."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 
@@ -51,6 +55,7 @@ class Quantize(Pass):
     correct: take the mean error of rounded weights out of the bias.
     even: weight between activation-range and weight-range equalisation for the channels of tensors that the host makes;
     0: none. It takes samples.
+    smooth: whether channels of sequences around norms are divided (see smooth_streams), by the powers that put the outputs off by least.
     weights: per_channel gives the weights of each channel a scale of their own where the machine shifts each channel by an amount of its own;
     otherwise per_tensor. Multipliers are always as the machine declares them.
     samples: that the accurate method looks at. float_percent: of all multiply-accumulates, how many may stay in floating point; the layers
@@ -68,6 +73,7 @@ class Quantize(Pass):
     float_percent: float = 0.0
     weights: str = "per_tensor"
     even: float = 0.75
+    smooth: bool = True
     strict: bool = False
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
@@ -90,9 +96,13 @@ class Quantize(Pass):
                 leave_calls(model, refused, table, context.kinds)
                 evened = None
             elif evened is None and self._accurate(context, table):  # only now the borders are known
-                fast, evened = _found(trial, trial, model, trials, context), self._evened(model, table, trials, context)
-                if self.ranges == "output":
-                    choice = replace(choice, measured=self._measured(evened, numerics, context))
+                smooth = self._smoothed(_Smooth(Evened(model, table), trial, choice), numerics, trials, context)
+                fast, evened = (
+                    _found(smooth.integer, smooth.integer, smooth.evened.model, trials, context),
+                    self._evened(smooth.evened, trials, context),
+                )
+                scales = self._measured(evened, numerics, context) if self.ranges == "output" else smooth.choice.measured
+                choice = replace(choice, measured=scales)
             elif rounds and trials and fast and self._given_up(model, _Found(trial, trial, floating.model, fast.loss), numerics, trials, context):
                 rounds, evened = rounds - 1, None
             else:
@@ -143,10 +153,35 @@ class Quantize(Pass):
         wanted = self.method == "accurate" or (self.method == "auto" and context.recorded)
         return wanted and bool(context.samples) and not table.failure
 
-    def _evened(self, model: ir.Model, table: Table, trials: Trials | None, context: Context) -> Evened:
-        """Factors for the channels at the borders. model: the fused network."""
+    def _smoothed(self, plain: "_Smooth", numerics: Numerics, trials: Trials | None, context: Context) -> "_Smooth":
+        """With streams divided by those powers, and the scales, whose integers put the outputs off by least; as it is where none are nearer."""
+        model, table, held = plain.evened.model, plain.evened.table, held_out(context.samples or {}, self.samples)
+        judging = trials or (context.judge and Trials(context.judge, held.samples, held.learnt, model.clone(), context.place))
+        computes = context.device.computes if context.device else None
+        if not judging or computes is None or not self.smooth or declares_ranges(model):
+            return plain
+        streams = observe_streams(model, context.samples or {}, judging.learnt, table, context.kinds, computes)
+        if streams is None:
+            return plain
+        context.say("divisors of channels around norms")
+        tried = [self._tried(streams.divided(power), plain.choice, numerics, context) for power in POWERS]
+        best = _nearest(plain, tried, judging, context)
+        if best is plain:
+            return plain
+        measured = replace(best.choice, measured=self._measured(best.evened, numerics, context))
+        return _nearest(best, [self._tried(best.evened, measured, numerics, context)], judging, context)
+
+    def _tried(self, evened: Evened, choice: RangeChoice, numerics: Numerics, context: Context) -> "_Smooth":
+        """The integers of a network by a choice of scales."""
+        integer = evened.model.clone()
+        self._emit(integer, numerics, evened.table, choice, context)
+        return _Smooth(evened, integer, choice)
+
+    def _evened(self, smooth: Evened, trials: Trials | None, context: Context) -> Evened:
+        """Factors for the channels at the borders. smooth: the fused network."""
+        model, table = smooth.model, smooth.table
         if not self.even or declares_ranges(model):
-            return Evened(model, table)
+            return smooth
         context.say("scales of channels at the borders")
         return even_borders(
             model, context.samples or {}, affordable(model, trials.learnt if trials else self.samples), table, context.kinds, self.even
@@ -165,7 +200,7 @@ class Quantize(Pass):
 
     def _trials(self, model: ir.Model, context: Context, table: Table) -> Trials | None:
         """None where nothing says how much the integers may lose, or there are no samples to tell."""
-        if context.judge is None or not context.recorded or not context.samples or table.failure:
+        if context.judge is None or math.isinf(context.judge.budget) or not context.recorded or not context.samples or table.failure:
             return None
         held = held_out(context.samples, self.samples)
         return Trials(context.judge, held.samples, held.learnt, model.clone(), context.place)
@@ -216,6 +251,30 @@ def _refused(trial: ir.Model, context: Context) -> dict[str, Reasons]:
     asked = with_aligned_joins(trial, context.devices, context.kinds)
     placement = place_calls(list(asked.graph), context.devices, context.policy)
     return {node.name or "": reasons for node, reasons in placement.refused.items() if node.domain == context.domain}
+
+
+@dataclass(frozen=True)
+class _Smooth:
+    """A network whose streams may be divided, its integers before weights are fitted, and the choice of their scales."""
+
+    evened: Evened
+    integer: ir.Model
+    choice: RangeChoice
+
+
+def _nearest(first: _Smooth, others: Sequence[_Smooth], trials: Trials, context: Context) -> _Smooth:
+    """The one that puts the outputs off by least; the first where none is nearer whose calls are all the same, and the machine's."""
+    calls, best, least = _integer_calls(first.integer), first, trials.measured(first.integer)[1]
+    for each in others:
+        noise = trials.measured(each.integer)[1] if _integer_calls(each.integer) == calls else least
+        if noise < least and not _refused(each.integer, context):
+            best, least = each, noise
+    return best
+
+
+def _integer_calls(integer: ir.Model) -> set[str]:
+    """Names of the calls that compute in integers, conversions apart."""
+    return {node.name or "" for node in integer.graph if is_integer(node) and kind_of(node) not in BOUNDARY}
 
 
 def _layers(floating: ir.Model, context: Context) -> dict[str, Refinable]:

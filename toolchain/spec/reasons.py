@@ -117,6 +117,7 @@ class Why(Enum):
     NO_MULTIPLIER = Wording("no multiplier of {bits} bits stands for {factor:g}")
     ARITHMETIC = Wording("the machine's own arithmetic cannot compute it with these scales: {message}")
     NO_STEP = Wording("one step of the machine's own arithmetic is {step:g}, which is no power of two")
+    NO_WHOLE_FACTORS = Wording("its factors of channels are no whole numbers from 1 to {high}")
     NO_FACTOR_SCALE = Wording("its factors have no scale that is a power of two below 1")
     NO_RANGES = Wording(
         "there are no ranges: {failure}", "Record samples of the model's inputs and name them under `calibration` in the model's file."

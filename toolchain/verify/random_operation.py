@@ -199,6 +199,8 @@ def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
     if numerics.floats is not None:
         return random_halves(shape, rng, corner).astype(np.float32 if name == kind.bias else np.float16)
+    if name == kind.channel_factors:
+        return rng.integers(1, 128, shape).astype(np.int8)
     if name != kind.bias:
         return rng.integers(-1, 2, shape).astype(np.int8) if corner else rng.integers(-128, 128, shape).astype(np.int8)
     most = LITTLE if corner else 9000

@@ -46,6 +46,35 @@ def test_a_norm_without_a_bias_has_one_scale() -> None:
     assert {"multiplier", "shift", "small", "low", "high"} < {*stored.attributes}
 
 
+SCALED = replace(CALL, operation=KINDS["scaled_layer_norm"], inputs=("x", "w", "b", "f"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(["scaled_layer_norm", "scaled_rms_norm"]))
+def test_a_norm_of_channels_with_factors_is_near_that_of_the_float_network(seed: int, kind: str) -> None:
+    """Factors as far apart as they may be."""
+    rng, factors = np.random.default_rng(seed), np.random.default_rng(seed).integers(1, 128, 32).astype(np.float32)
+    x, weights = rng.integers(-128, 128, (1, 4, 32)).astype(np.int8), rng.normal(size=32).astype(np.float32)
+    bias = rng.normal(size=32).astype(np.float32)
+    real = x * 0.05 * factors
+    apart = real - real.mean(-1, keepdims=True) if kind == "scaled_layer_norm" else real
+    wanted = apart / np.sqrt((apart**2).mean(-1, keepdims=True) + 1e-5) * weights + (bias if kind == "scaled_layer_norm" else 0)
+    result, known = float(np.abs(wanted).max()) / 127, [weights, bias, factors] if kind == "scaled_layer_norm" else [weights, factors]
+    call = replace(SCALED, operation=KINDS[kind], inputs=("x", *("w", "b", "f")[-len(known) :]))
+    stored = own_total(call, known, [0.05], float(np.abs(weights).max()) / 127, result, NUMERICS)
+    np.testing.assert_array_equal(stored.constants[len(known) - 1], factors)
+    found = evaluate(call.operation, False, stored.attributes, [x, *stored.constants], NUMERICS)
+    coarse = 0.0 if kind == "scaled_layer_norm" else float(np.abs(weights).max()) / 254 * 6
+    assert np.abs(found * result - wanted).max() <= 0.51 * result + 0.01 * np.abs(wanted).max() + coarse
+
+
+@pytest.mark.parametrize("factors", [0.5, 0.0, -1.0, 128.0])
+def test_factors_of_channels_are_whole_numbers(factors: float) -> None:
+    known = [np.ones(32, np.float32), np.zeros(32, np.float32), np.full(32, factors, np.float32)]
+    with pytest.raises(UserError, match="its factors of channels are no whole numbers from 1 to 127"):
+        own_total(SCALED, known, [0.05], 0.01, 0.05, NUMERICS)
+
+
 def test_shares_have_the_constants_of_their_scales() -> None:
     stored = own_total(SHARES, [], [0.02, 0.05], 1.0, 1 / 127, NUMERICS)
     assert stored.constants == ()

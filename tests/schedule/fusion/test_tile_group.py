@@ -16,7 +16,7 @@ from tests.schedule.test_compile_region import proven
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.plan import Schedule
-from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_group
+from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_group, touched
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
@@ -168,3 +168,17 @@ def test_the_tiles_of_a_maker_overlap_where_its_reader_needs_it() -> None:
     rows = [tiles[0]["oh"] for tiles in group.tiles({"n": 1, "oc": 2, "oh": 3, "ow": 6}, ("oh",))]
     assert rows == [(0, 6), (5, 7), (11, 2)]
     assert group.sizes({"n": 1, "oc": 2, "oh": 3, "ow": 6})[0] == {"n": 1, "oc": 2, "oh": 7, "ow": 11}
+
+
+def test_rows_of_a_sequence_are_one_wide() -> None:
+    """A product of two sequences reads what a convolution made as a picture one pixel wide: all of its columns are the first."""
+    machine = load_machine("stcp920")
+    known, weights = load_kernels(machine), {"weight": np.ones((64, 32, 1, 1), np.int8), "bias": np.zeros(64, np.int32)}
+    ends = {"multipliers": np.ones(64, np.int32), "shifts": np.zeros(64, np.int32)}
+    maker = made.made("conv2d", "maker", {"x": (1, 32, 40, 1)}, {**weights, **ends}, kernel_shape=(1, 1), strides=(1, 1))
+    reader = made.made("matmul", "reader", {"x": (1, 64, 40, 1), "z": (1, 43, 64, 1)}, {}, multiplier=1, shift=0)
+    problems = [state_problem(machine, known[name], operation) for name, operation in (("conv2d", maker), ("matmul", reader))]
+    found = dict(touched(*problems, "x"))
+    assert {name: (int(reach.first[0]), int(reach.stop[-1]), whole) for name, (reach, whole) in found.items()} == {
+        "n": (0, 1, True), "c": (0, 2, True), "oh": (0, 40, True), "ow": (0, 1, True)
+    }  # fmt: skip

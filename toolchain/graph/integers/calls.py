@@ -49,6 +49,9 @@ REAL_CHANNELS = "tilewright.channels"
 """Metadata of a stored tensor with channels that only fill a block: the places of the real ones, with spaces between them."""
 EVENED = "tilewright.evened"
 """Metadata of a product with a factor for each channel that a conversion to integers absorbs: the tensor without the factors."""
+DIVISORS = "tilewright.divisors"
+"""Metadata of a tensor that stands for another one with each channel, the last axis, divided: the divisors, floats' hexadecimal texts with spaces
+between them."""
 REASON = "tilewright.reason"
 """Metadata of a node: why it is not on the machine, as JSON (`reasons_json`)."""
 REFUSALS = "tilewright.refusals"
@@ -159,7 +162,9 @@ def aligned(value: ir.Value, numbers: Array) -> Array:
 
 
 def factors_of(value: ir.Value) -> Array:
-    """The factors of a stored tensor's channels, where the conversion that makes it has them; 1 for any other."""
+    """The factors of a stored tensor's channels, where the conversion that makes it has them, or the network divides them; 1 for any other."""
+    if DIVISORS in value.metadata_props:
+        return 1 / np.array([float.fromhex(each) for each in value.metadata_props[DIVISORS].split()])
     node = value.producer()
     found = constant(node.inputs[1]) if node is not None and kind_of(node) == "quantize" and len(node.inputs) > 1 else None
     return np.ones(()) if found is None else found.astype(np.float64)

@@ -15,7 +15,7 @@ from toolchain.graph.quantisation.ranges import rounded
 from toolchain.graph.quantisation.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
 from toolchain.graph.quantisation.stepping import Stepper
 from toolchain.graph.quantisation.table import Samples, ranging
-from toolchain.spec.arrays import Array
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.model.quantisation import Numerics
 
 POSITIONS = 1 << 11
@@ -75,7 +75,8 @@ def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], re
         return
     choice = choices[name]
     parts = [[_parts(array, scale, choice.zero, numerics) for array in floats] for scale in choice.scales]
-    found = [[_output_share(reader, each) for each in parts] for reader in readers.get(name, ())] or [[_value_share(each) for each in parts]]
+    known = [(reader, _whole_rows(reader)) for reader in readers.get(name, ())]
+    found = [[_output_share(*each, some) for some in parts] for each in known] or [[_value_share(some) for some in parts]]
     for errors in found:
         choice.add(errors)
 
@@ -107,17 +108,20 @@ def _share(noise: float, signal: float) -> float:
     return noise / signal if signal else 0.0
 
 
-def _output_share(reader: Reader, parts: Sequence[_Parts]) -> float:
-    """The energy of the output's error over that of the output, without its bias."""
-    return _share(_output_energy(reader, [p.errors for p in parts]), _output_energy(reader, [p.values for p in parts]))
+def _output_share(reader: Reader, rows: Reals, parts: Sequence[_Parts]) -> float:
+    """The energy of the output's error over that of the output, without its bias. rows: the reader's weights, whole."""
+    return _share(_output_energy(reader, rows, [p.errors for p in parts]), _output_energy(reader, rows, [p.values for p in parts]))
 
 
-def _output_energy(reader: Reader, inputs: Sequence[Array]) -> float:
-    call, weights, group = reader.call, reader.weights, groups_of(reader.call)
+def _whole_rows(reader: Reader) -> Reals:
+    """[groups, rows, k]."""
+    weights, group = reader.weights, groups_of(reader.call)
     unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
-    rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
-    found = 0.0
-    for array, places in zip(inputs, sampled(call, inputs, weights.shape, POSITIONS), strict=True):
-        columns = columns_of(call, array, weights.shape, places).astype(np.float64)
-        found += _energy(np.rint(np.matmul(rows, columns.transpose(0, 2, 1)) / DROPPED))
-    return found
+    return np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
+
+
+def _output_energy(reader: Reader, rows: Reals, inputs: Sequence[Array]) -> float:
+    call, shape = reader.call, reader.weights.shape
+    places = sampled(call, inputs, shape, POSITIONS)
+    columns = np.concatenate([columns_of(call, array, shape, some) for array, some in zip(inputs, places, strict=True)], 1).astype(np.float64)
+    return _energy(np.rint(np.matmul(rows, columns.transpose(0, 2, 1)) / DROPPED))

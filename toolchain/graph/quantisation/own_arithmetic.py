@@ -21,7 +21,7 @@ from toolchain.graph.quantisation.requantisation import (
 )
 from toolchain.operations.numbers import Attributes, complete
 from toolchain.operations.whole import constants_of, step_of, unmet
-from toolchain.spec.arrays import Floats, Reals
+from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why
 
@@ -32,17 +32,27 @@ BIAS_BITS = 30
 def own_total(
     call: Call, known: Sequence[Floats], given: Sequence[float], weight: float, result: float, numerics: Numerics, zeros: Mapping[str, int] = NO_ZEROS
 ) -> Stored:
-    """known: weights and bias, where the operation has them. given: scales of the inputs. weight: the scale of all weights.
+    """known: weights, bias and factors, where the operation has them. given: scales of the inputs. weight: the scale of all weights.
 
     Raises UserError E0919 where the arithmetic cannot compute with these scales, or no factor gives the result's.
     """
     constants, step = _constants(call, given)
     ends = {**constants, **shape_of(call), **limits(call, result, numerics, zeros)}
-    if len(known) > 1:
-        return _layer(call, known[0], known[1], step, weight, result, numerics, ends)
-    if not known:
-        return Stored((), ends | _scaled(call, step, result, numerics))
-    return Stored((stored_weights(known[0], weight, numerics),), ends | _scaled(call, step * weight, result, numerics))
+    arrays = dict(zip(call.operation.known, known, strict=True))
+    factors = tuple(_factors(call, array, numerics) for name, array in arrays.items() if name == call.operation.channel_factors)
+    if call.operation.bias:
+        return _layer(call, arrays[call.operation.weights], arrays[call.operation.bias], factors, (step, weight, result), numerics, ends)
+    if not call.operation.weights:
+        return Stored(factors, ends | _scaled(call, step, result, numerics))
+    stored = stored_weights(arrays[call.operation.weights], weight, numerics)
+    return Stored((stored, *factors), ends | _scaled(call, step * weight, result, numerics))
+
+
+def _factors(call: Call, factors: Floats, numerics: Numerics) -> Array:
+    """int8, as they are. Raises UserError E0919 for others than whole numbers from 1 to the machine's largest weight."""
+    if (np.rint(factors) != factors).any() or not 1 <= factors.min() <= factors.max() <= numerics.weight.high:
+        raise impossible(call, Why.NO_WHOLE_FACTORS(high=numerics.weight.high))
+    return factors.astype(np.int8)
 
 
 def _constants(call: Call, given: Sequence[float]) -> tuple[dict[str, int], float]:
@@ -68,14 +78,18 @@ def _scaled(call: Call, step: float, result: float, numerics: Numerics) -> dict[
     return {"shift": shift}
 
 
-def _layer(call: Call, weights: Floats, bias: Floats, step: float, weight: float, result: float, numerics: Numerics, ends: Attributes) -> Stored:
-    """An operation with weights and a bias, on a machine that multiplies."""
+def _layer(
+    call: Call, weights: Floats, bias: Floats, factors: tuple[Array, ...], scales: tuple[float, float, float], numerics: Numerics, ends: Attributes
+) -> Stored:
+    """An operation with weights and a bias, on a machine that multiplies. scales: the value of 1 in the exact result where weights are 1, of all
+    weights, and of the result."""
+    step, weight, result = scales
     if numerics.form == "power_of_two":
         raise impossible(call, Why.NO_WEIGHT_SCALE())
     steps = _steps_of(weights, bias, step, weight, numerics)
     stored = stored_weights(weights, column_of(steps, weights) if numerics.per_channel else np.float32(steps[0]), numerics)
     whole = np.rint(bias.astype(np.float64) / (steps * step)).astype(np.int32)
-    return by_factors(call, (stored, whole), [float(each) * step / result for each in steps], {"bias_shift": 0, **ends}, numerics)
+    return by_factors(call, (stored, whole, *factors), [float(each) * step / result for each in steps], {"bias_shift": 0, **ends}, numerics)
 
 
 def _steps_of(weights: Floats, bias: Floats, step: float, weight: float, numerics: Numerics) -> Reals:

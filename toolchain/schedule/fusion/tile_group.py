@@ -86,9 +86,11 @@ def touched(maker: Problem, reader: Problem, operand: str) -> Iterator[tuple[str
 
 
 def _reach(reader: Problem, operand: str, axis: int, unit: int) -> tuple[Ints, Ints]:
-    """Elements of the operand along an axis, from the first one and before the last, for each unit of the reader."""
+    """Elements of the operand along an axis, from the first one and before the last, for each unit of the reader. Rows of a sequence are one wide."""
     kind = reader.operation.kind
     result, data = (PICTURE_AXES[len(axes)] for axes in (kind.result.axes, kind.operand[operand].axes))
+    if axis not in result or axis not in data:
+        return np.zeros(1, np.int64), np.ones(1, np.int64)
     found = positions(kind, reader.operation.numbers, list(kind.result.axes)[result.index(axis)])[operand][data.index(axis)]
     starts = np.arange(0, len(found.first), unit)
     return np.minimum.reduceat(found.first, starts), np.maximum.reduceat(found.stop, starts)

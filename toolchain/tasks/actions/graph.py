@@ -1,6 +1,7 @@
 """The graph side of a build: the model's ONNX file, the calibration table, and every pass, each of whose results is an ONNX file that runs."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -123,7 +124,7 @@ def _write_graph(step: Step, say: Say) -> Made:
     recorded = not isinstance(model.calibration, Seeded)
     common = Context(
         str(onnx_file(job)), (), None, table, samples, wishes=_wishes(job, machines, model), policy=policy, recorded=recorded,
-        say=say, kinds=kinds, judge=Judge(model.loss, partial(task_loss, model.task), output_noise) if model.loss < 1 else None,
+        say=say, kinds=kinds, judge=Judge(model.loss if model.loss < 1 else math.inf, partial(task_loss, model.task), output_noise),
         states=model.pairs,
     )  # fmt: skip
     turns = [_turn(backend, number, job, model, common) for number, backend in enumerate(backends)]

@@ -1,0 +1,115 @@
+"""Divided streams: what a network computes stays, whole numbers are what norms multiply by, and integers lose less where a channel is large."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.passes.residual_networks import CHANNELS, COMPUTES, KINDS, MACHINE, fused, network, sequences
+from tests.passes.test_budget import judge
+from toolchain.accuracy.errors import measure_errors
+from toolchain.graph.integers.calls import FLOAT_NAME, factors_of, integer_tensors, run_oracle, run_reference
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.quantisation.table import calibrate
+from toolchain.graph.rewrite import constant
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
+from toolchain.passes.context import Context, Device, Results
+from toolchain.passes.pipeline import run_passes
+from toolchain.passes.quantize import Quantize
+from toolchain.passes.smooth_streams import MOST_FACTOR, Streams, divisors_of, observe_streams
+from toolchain.spec.model.quantisation import Numerics
+
+NUMERICS = MACHINE.quantisation or Numerics()
+
+
+def observed(folder: Path, form: str, seed: int = 0, outlier: float = 60.0) -> Streams:
+    graph, samples = fused(network(folder, form, seed, outlier)), sequences(4, seed)
+    found = observe_streams(graph, samples, 4, calibrate(graph, samples), KINDS, COMPUTES)
+    assert found is not None
+    return found
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**20), st.sampled_from(["post", "pre"]), st.sampled_from([0.5, 0.8, 1.0]), st.sampled_from([1.0, 60.0]))
+def test_results_stay(tmp_path_factory: pytest.TempPathFactory, seed: int, form: str, power: float, outlier: float) -> None:
+    streams = observed(tmp_path_factory.mktemp("s"), form, seed, outlier)
+    divided = streams.divided(power)
+    for x in sequences(2, seed + 1)["x"]:
+        wanted, found = (run_session(open_model(each), {"x": x}) for each in (streams.model, divided.model))
+        for name, array in wanted.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-4)
+    assert {value.name for value in divided.model.graph.outputs} == {value.name for value in streams.model.graph.outputs}
+
+
+@pytest.mark.parametrize("form", ["post", "pre"])
+def test_norms_multiply_by_whole_numbers(form: str, tmp_path: Path) -> None:
+    streams = observed(tmp_path, form)
+    for stream in streams.found:
+        divisors = divisors_of(stream, streams.seen, 0.8)
+        assert len(divisors) == CHANNELS
+        assert divisors.min() > 0
+        if stream.norms:
+            np.testing.assert_array_equal(divisors, np.rint(divisors))
+            assert divisors.max() == MOST_FACTOR
+    kinds = [kind_of(node) for node in streams.divided(0.8).model.graph]
+    assert kinds.count("scaled_layer_norm") == 3
+    assert "layer_norm" not in kinds
+
+
+def test_the_power_weighs_ranges_against_weights(tmp_path: Path) -> None:
+    streams = observed(tmp_path, "post")
+    (stream,) = [each for each in streams.found if each.tensors[0].name == "c"]
+    weights = constant(stream.layers[0].inputs[1])
+    assert weights is not None
+    weights = np.abs(weights).max(0)
+    ranges = np.abs(np.concatenate(streams.seen["c"])).max((0, 1))
+    by_range, by_weights = divisors_of(stream, streams.seen, 1.0), divisors_of(stream, streams.seen, 0.0)
+    np.testing.assert_allclose(by_range / by_range[0], ranges / ranges[0], rtol=0.1)
+    np.testing.assert_allclose(by_weights / by_weights[0], weights[0] / weights, rtol=0.1)
+
+
+def context(form: str, folder: Path) -> Context:
+    graph, samples = fused(network(folder, form)), sequences(12)
+    device = Device("m", lambda _: (), computes=COMPUTES)
+    table = calibrate(graph, samples)
+    return Context(
+        "net.onnx", numerics=NUMERICS, table=table, samples=samples, recorded=True, kinds=KINDS, device=device, policy="all", judge=judge(1)
+    )
+
+
+@pytest.mark.parametrize("form", ["post", "pre"])
+def test_integers_lose_less_and_both_ways_agree(form: str, tmp_path: Path) -> None:
+    given, found = context(form, tmp_path), dict[bool, float]()
+    graph = fused(network(tmp_path, form))
+    for smooth in (False, True):
+        integer = run_passes(graph.clone(), [Quantize(smooth=smooth, method="accurate")], given)
+        one = {"x": sequences(1, 9)["x"][0]}
+        oracle, reference = run_oracle(integer, one), run_reference(integer, {**one, **run_oracle(integer, one)}, NUMERICS, KINDS)
+        for name, array in reference.items():
+            np.testing.assert_array_equal(array, oracle.get(name, array))
+        errors = measure_errors(None, graph, integer, sequences(4, 5), NUMERICS.activation)
+        found[smooth] = errors.outputs["y"].sqnr
+        divided = {value.metadata_props[FLOAT_NAME]: factors_of(value).size for value in integer_tensors(integer)}
+        assert divided["s1"] == (CHANNELS if smooth else 1)
+        assert {"s0", "s1", "d0", "d1"} <= {row.tensor for row in errors.tensors if row.sqnr > (15 if smooth else 0)}
+    assert found[True] > found[False] + 3
+
+
+def same(wanted: Results, found: Results) -> float:
+    del wanted, found
+    return 0.1
+
+
+def test_a_network_that_gains_nothing_stays(tmp_path: Path) -> None:
+    """Where a measurement says that no integers are nearer, all is as without."""
+    given, graph = context("post", tmp_path), fused(network(tmp_path, "post"))
+    assert given.judge is not None
+    flat = replace(given, judge=replace(given.judge, noise=same))
+    made = [run_passes(graph.clone(), [Quantize(smooth=smooth)], flat) for smooth in (False, True)]
+    first, second = ([(node.op_type, node.name) for node in each.graph] for each in made)
+    assert first == second
+    assert "scaled_layer_norm" not in {kind for kind, _ in second}

@@ -1,0 +1,177 @@
+"""Divides the channels of streams by factors that weights and norms take out again, so that one scale for a whole tensor wastes less of it.
+
+Xiao et al., SmoothQuant (2023), section 4: a channel's divisor is a power of its range over that of its weights. There it stands between a norm and
+the layers that read it. Here the sums of residual networks have divisors, too: the norm that reads them multiplies each channel by a whole number.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import onnx_ir as ir
+
+from toolchain.graph.integers.calls import DIVISORS, EVENED, FLOAT_NAME, fused_call, is_candidate, read_call
+from toolchain.graph.integers.functions import kind_of
+from toolchain.graph.quantisation.ranges import rounded
+from toolchain.graph.quantisation.table import Samples, Table, sample_at, sample_count, seen_of
+from toolchain.graph.rewrite import add_constant, constant, fresh_name, known_shape, multiplied, substitute
+from toolchain.graph.session import run_session
+from toolchain.graph.store import open_model
+from toolchain.operations.library import Kinds
+from toolchain.passes.even_borders import DIGITS, Evened, Vector
+from toolchain.passes.streams import SCALED, Stream, divided_operands, multiplied_axis, streams_of
+from toolchain.spec.arrays import Array
+
+MOST_FACTOR = 127
+"""Of the whole numbers that norms multiply by: they are stored as bytes."""
+MAX_BYTES = 1 << 30
+"""The most bytes of all tensors of streams on all samples; where they are larger, fewer samples are looked at."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The streams of a fused network, and their tensors on samples, by name: an array a sample. table: of the network's own tensors."""
+
+    model: ir.Model
+    table: Table
+    kinds: Kinds
+    computes: frozenset[str]
+    seen: Mapping[str, Sequence[Array]]
+
+    @cached_property
+    def found(self) -> list[Stream]:
+        return list(streams_of(self.model, self.kinds, self.computes))
+
+    def divided(self, power: float) -> Evened:
+        """A copy of the network in which every stream is divided. power: of a channel's range in the tensors, the rest is its weights'.
+
+        Its values are those of the network, but for the rounding of constants.
+        """
+        model, tensors = self.model.clone(), dict(self.table.tensors)
+        streams = list(streams_of(model, self.kinds, self.computes))
+        known = [divisors_of(stream, self.seen, power) for stream in streams]
+        for stream, divisors in zip(streams, known, strict=True):
+            for old, new in _divide(model, stream, divisors, self.kinds).items():
+                tensors[new] = seen_of([array / divisors.astype(np.float32) for array in self.seen[old]])
+        for stream, divisors in zip(streams, known, strict=True):
+            for node in stream.norms:
+                _scale(model, node, divisors, self.kinds)
+        return Evened(model, replace(self.table, tensors=tensors))
+
+
+def observe_streams(model: ir.Model, samples: Samples, count: int, table: Table, kinds: Kinds, computes: frozenset[str]) -> Streams | None:
+    """None where there is no stream. count: samples to look at, at most."""
+    streams = Streams(model, table, kinds, computes, {})
+    values = [value for stream in streams.found for value in stream.tensors]
+    if not values:
+        return None
+    size = sum(4 * int(np.prod(known_shape(value) or (1,))) for value in values)
+    session, seen = open_model(model, values, optimise=False), {value.name or "": list[Array]() for value in values}
+    for number in range(max(min(count, sample_count(samples), MAX_BYTES // size), 1)):
+        made = run_session(session, sample_at(samples, number))
+        for name, arrays in seen.items():
+            arrays.append(made[name])
+    return replace(streams, seen=seen)
+
+
+def divisors_of(stream: Stream, seen: Mapping[str, Sequence[Array]], power: float) -> Vector:
+    """Of each channel; whole numbers up to MOST_FACTOR where a norm multiplies by them."""
+    arrays = [array for value in stream.ranged for array in seen[value.name or ""]]
+    ranges = np.max([np.abs(array).reshape(-1, stream.channels).max(0) for array in arrays], axis=0)
+    logarithms = np.log(_floored(ranges))
+    if stream.layers:
+        weights = np.max([_weight_ranges(node) for node in stream.layers], axis=0)
+        logarithms = power * logarithms - (1 - power) * np.log(_floored(weights))
+    if stream.norms:
+        return np.clip(np.rint(np.exp(logarithms - logarithms.max()) * MOST_FACTOR), 1, MOST_FACTOR)
+    return np.array([rounded(float(each), DIGITS) for each in np.exp(logarithms - logarithms.mean())])
+
+
+def _floored(ranges: Array) -> Vector:
+    """Shares of the largest; a channel that is smaller than a stored step counts as that large."""
+    return np.maximum(ranges.astype(np.float64) / max(float(ranges.max()), 1e-30), 2.0**-8)
+
+
+def _weight_ranges(node: ir.Node) -> Vector:
+    """The largest weight of each channel of a layer's input."""
+    weights = _array(node.inputs[1])
+    return np.abs(weights).max(tuple(axis for axis in range(weights.ndim) if axis != 1)).astype(np.float64)
+
+
+def _array(value: ir.Value | None) -> Array:
+    array = constant(value)
+    assert array is not None
+    return array
+
+
+def _divide(model: ir.Model, stream: Stream, divisors: Vector, kinds: Kinds) -> dict[str, str]:
+    """New names of the stream's tensors by old ones. Norms that read it are left as they are."""
+    names = {value.name or "": fresh_name(model.graph, f"{value.name}.divided") for value in stream.tensors}
+    for node in stream.makers:
+        for operand, axis in divided_operands(kinds[kind_of(node)]).items():
+            _multiply(model.graph, node, operand, axis, 1 / divisors)
+    for node in stream.layers:
+        axis = multiplied_axis(kinds[kind_of(node)])
+        assert axis is not None
+        _multiply(model.graph, node, 1, axis, divisors)
+    for value, (old, new) in zip(stream.tensors, names.items(), strict=True):
+        if is_candidate(value.producer()):
+            _give_back(model.graph, value, divisors)
+            value.metadata_props.update({FLOAT_NAME: old, DIVISORS: " ".join(float(each).hex() for each in divisors)})
+            value.name = new
+        else:
+            _take(model.graph, value, divisors, new)
+    return names
+
+
+def _multiply(graph: ir.Graph, node: ir.Node, operand: int, axis: int, factors: Vector) -> None:
+    """Multiplies a constant of a call along an axis; computed in float64, rounded once."""
+    array, value = _array(node.inputs[operand]), node.inputs[operand]
+    assert value is not None
+    spread = factors.reshape([-1 if number == axis else 1 for number in range(array.ndim)])
+    node.replace_input_with(operand, add_constant(graph, f"{value.name}.divided", multiplied(array, spread)))
+
+
+def _scale(model: ir.Model, node: ir.Node, divisors: Vector, kinds: Kinds) -> None:
+    """The norm that multiplies channels first, in the place of one that does not."""
+    call, inputs = read_call(node, kinds), [value for value in node.inputs if value is not None]
+    factor = add_constant(model.graph, f"{call.name}.factor", divisors.astype(np.float32))
+    made = fused_call(model, kinds[SCALED[call.kind]], "", [*inputs, factor], call.attributes, call.name)
+    made.metadata_props.update(node.metadata_props)
+    made.outputs[0].metadata_props.update(node.outputs[0].metadata_props)
+    substitute(model.graph, [node], [made])
+
+
+def _give_back(graph: ir.Graph, value: ir.Value, divisors: Vector) -> None:
+    """Multiplies a tensor of the machine's for the operators of the host that read it, and for an output of the network."""
+    readers, maker = [(node, index) for node, index in value.uses() if not is_candidate(node)], value.producer()
+    if maker is None or not (readers or value.is_graph_output()):
+        return
+    node, output = _product(graph, value, divisors, f"{value.name}.whole")
+    for reader, index in readers:
+        reader.replace_input_with(index, output)
+    for number, found in enumerate(graph.outputs):
+        if found is value:
+            graph.outputs[number] = output
+            output.name, value.name = value.name, output.name
+    graph.insert_after(maker, node)
+
+
+def _take(graph: ir.Graph, value: ir.Value, divisors: Vector, name: str) -> None:
+    """Divides a tensor of the host's for the readers on the machine, in the conversion that it takes there."""
+    maker = value.producer()
+    assert maker is not None
+    node, output = _product(graph, value, 1 / divisors, name)
+    node.metadata_props[EVENED] = value.name or ""
+    for reader, index in [(reader, index) for reader, index in value.uses() if is_candidate(reader)]:
+        reader.replace_input_with(index, output)
+    graph.insert_after(maker, node)
+
+
+def _product(graph: ir.Graph, value: ir.Value, factors: Vector, name: str) -> tuple[ir.Node, ir.Value]:
+    dtype = (value.dtype or ir.DataType.FLOAT).numpy()
+    node = ir.node("Mul", [value, add_constant(graph, f"{value.name}.factors", factors.astype(dtype))], name=name, num_outputs=1)
+    output = node.outputs[0]
+    output.name, output.shape, output.type = name, value.shape, value.type
+    return node, output
