@@ -88,7 +88,8 @@ def _layer(
         raise impossible(call, Why.NO_WEIGHT_SCALE())
     steps = _steps_of(weights, bias, step, weight, numerics)
     stored = stored_weights(weights, column_of(steps, weights) if numerics.per_channel else np.float32(steps[0]), numerics)
-    whole = np.rint(bias.astype(np.float64) / (steps * step)).astype(np.int32)
+    most = (1 << BIAS_BITS) - 1  # a scale that was rounded to float32 may be a little finer than it had to be
+    whole = np.clip(np.rint(bias.astype(np.float64) / (steps * step)), -most, most).astype(np.int32)
     return by_factors(call, (stored, whole, *factors), [float(each) * step / result for each in steps], {"bias_shift": 0, **ends}, numerics)
 
 
