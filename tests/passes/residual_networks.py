@@ -65,7 +65,12 @@ def pre_norm() -> list[onnx.NodeProto]:
     return [*first, *second, _norm("s1", 2, "y"), n("Softsign", ["s1"], ["z"], "behind")]
 
 
-FORMS = {"post": post_norm, "pre": pre_norm}
+def alone() -> list[onnx.NodeProto]:
+    """As `pre_norm`, behind a layer in place of the host's operator."""
+    return [*_dense("x", 2, "h"), *(node for node in pre_norm() if node.name not in ("host", "behind"))]
+
+
+FORMS = {"post": post_norm, "pre": pre_norm, "alone": alone}
 
 
 def network(folder: Path, form: str, seed: int = 0, outlier: float = 60.0) -> Path:

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.passes.residual_networks import CHANNELS, COMPUTES, KINDS, MACHINE, fused, network, sequences
 from tests.passes.test_budget import judge
 from toolchain.accuracy.errors import measure_errors
-from toolchain.graph.integers.calls import FLOAT_NAME, factors_of, integer_tensors, run_oracle, run_reference
+from toolchain.graph.integers.calls import DIVISORS, FLOAT_NAME, factors_of, integer_tensors, run_oracle, run_reference
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.rewrite import constant
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.passes.context import Context, Device, Results
+from toolchain.passes.equalise import CorrectBias
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.smooth_streams import MOST_FACTOR, Streams, divisors_of, observe_streams
@@ -97,6 +98,16 @@ def test_integers_lose_less_and_both_ways_agree(form: str, tmp_path: Path) -> No
         assert divided["s1"] == (CHANNELS if smooth else 1)
         assert {"s0", "s1", "d0", "d1"} <= {row.tensor for row in errors.tensors if row.sqnr > (15 if smooth else 0)}
     assert found[True] > found[False] + 3
+
+
+def test_biases_of_divided_tensors_are_corrected_by_divided_means(tmp_path: Path) -> None:
+    """On the samples of the calibration, whose means these are; a layer stands first, as biases behind operators of the host stay."""
+    given, graph, found = context("alone", tmp_path), fused(network(tmp_path, "alone")), list[float]()
+    for passes in ([Quantize(method="accurate")], [Quantize(method="accurate"), CorrectBias(samples=12)]):
+        integer = run_passes(graph.clone(), passes, given)
+        assert any(DIVISORS in value.metadata_props for value in integer_tensors(integer))
+        found.append(measure_errors(None, graph, integer, sequences(4, 5), NUMERICS.activation).outputs["y"].sqnr)
+    assert found[1] > found[0] - 1
 
 
 def same(wanted: Results, found: Results) -> float:

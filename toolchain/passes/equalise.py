@@ -213,7 +213,7 @@ class CorrectBias(Pass):
 
 def _corrected(node: ir.Node, call: Call, operands: list[Array], wanted: Array, numerics: Numerics) -> Array:
     """The bias with the difference of the means added; as before where the sum would no longer fit."""
-    sums = call_sums(call.operation, call.attributes, operands[:3])
+    sums = call_sums(call.operation, call.attributes, operands[: len(call.operation.operands)])
     step = _step(node, call, operands, numerics)
     rows = call.operation.operand[call.operation.bias].axes
     means = sums.mean(tuple(axis for axis, index in enumerate(call.operation.result.axes) if index not in rows))
