@@ -83,21 +83,27 @@ def context(form: str, folder: Path) -> Context:
 
 
 @pytest.mark.parametrize("form", ["post", "pre"])
-def test_integers_lose_less_and_both_ways_agree(form: str, tmp_path: Path) -> None:
+def test_integers_lose_less(form: str, tmp_path: Path) -> None:
     given, found = context(form, tmp_path), dict[bool, float]()
     graph = fused(network(tmp_path, form))
     for smooth in (False, True):
         integer = run_passes(graph.clone(), [Quantize(smooth=smooth, method="accurate")], given)
-        one = {"x": sequences(1, 9)["x"][0]}
-        oracle, reference = run_oracle(integer, one), run_reference(integer, {**one, **run_oracle(integer, one)}, NUMERICS, KINDS)
-        for name, array in reference.items():
-            np.testing.assert_array_equal(array, oracle.get(name, array))
         errors = measure_errors(None, graph, integer, sequences(4, 5), NUMERICS.activation)
         found[smooth] = errors.outputs["y"].sqnr
         divided = {value.metadata_props[FLOAT_NAME]: factors_of(value).size for value in integer_tensors(integer)}
         assert divided["s1"] == (CHANNELS if smooth else 1)
         assert {"s0", "s1", "d0", "d1"} <= {row.tensor for row in errors.tensors if row.sqnr > (15 if smooth else 0)}
     assert found[True] > found[False] + 3
+
+
+def test_both_ways_of_the_integers_agree(tmp_path: Path) -> None:
+    integer = run_passes(fused(network(tmp_path, "alone")), [Quantize()], context("alone", tmp_path))
+    one = {"x": sequences(1, 9)["x"][0]}
+    oracle, reference = run_oracle(integer, one), run_reference(integer, one, NUMERICS, KINDS)
+    compared = {node.outputs[0].name for node in integer.graph if kind_of(node) in ("scaled_layer_norm", "linear", "add")}
+    assert len(compared) == 8
+    for name in compared:
+        np.testing.assert_array_equal(reference[name or ""], oracle[name or ""])
 
 
 def test_biases_of_divided_tensors_are_corrected_by_divided_means(tmp_path: Path) -> None:
