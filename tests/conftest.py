@@ -36,8 +36,11 @@ FEWEST = 4
 """Examples that are drawn however small the share is."""
 
 
-LONGEST = ("test_console_blocks.py", "test_benches.py", "test_region_ladder.py", "test_kernel_check.py")
-"""Files of more than a minute: they begin first, so that workers end together."""
+LONGEST = (
+    "test_console_blocks.py", "test_kernel_check.py", "test_benches.py", "test_region_ladder.py", "test_ratio.py", "test_stand_alone.py",
+    "test_gemmini_kernels.py", "test_stcp920_kernels.py", "test_search.py", "test_commands.py", "test_packaging.py",
+)  # fmt: skip
+"""Files of more than twenty seconds: they begin first, so that workers end together."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -47,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [item for item in items if item.get_closest_marker("nightly")]
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
         config.hook.pytest_deselected(items=left)
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     laws = dict.fromkeys(law for item in items if getattr(law := getattr(item, "obj", None), "is_hypothesis_test", False))
     for law in laws:
         stated = getattr(law, STATED, settings())

@@ -15,7 +15,7 @@ from bench.node_cases import close, collect_cases
 from toolchain.verify.library_check import case_modules
 
 ROOT = Path(__file__).resolve().parents[1]
-OPERATORS, SAMPLE = 60, 200
+OPERATORS, SAMPLE = 60, 140
 
 
 @pytest.fixture(scope="module")

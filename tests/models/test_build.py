@@ -59,6 +59,7 @@ def test_no_layer_dies_or_grows(name: str, tmp_path: Path) -> None:
     check(inside(load_model(name), tmp_path))
 
 
+@pytest.mark.nightly
 def test_nor_does_one_152_layers_deep(tmp_path: Path) -> None:
     found = inside(load_model("resnet152"), tmp_path)
     assert sum(kind in MULTIPLYING for kind, _ in found.values()) == 156

@@ -47,7 +47,7 @@ def test_the_program_gives_the_same_bytes_and_sanitizers_find_nothing(tmp_path: 
 
 
 @needs_compiler
-@pytest.mark.parametrize("target", ["clib", "vta", "dpuv3"])
+@pytest.mark.parametrize("target", ["clib", "vta", pytest.param("dpuv3", marks=pytest.mark.nightly)])
 def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> None:
     """A pool over pairs of equal numbers gives back what the border made of them: in C, in Python, and on several samples at once."""
     count = special_values(1.0).size
@@ -70,7 +70,9 @@ def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> N
 
 
 @needs_compiler
-@pytest.mark.parametrize(("target", "wide"), [("vta", False), ("dpuv3", False), ("dpuv3", True), ("dnnvm", False)])
+@pytest.mark.parametrize(
+    ("target", "wide"), [("vta", False), pytest.param("dpuv3", False, marks=pytest.mark.nightly), ("dpuv3", True), ("dnnvm", False)]
+)
 def test_a_device_in_another_process_gives_the_same_bytes(target: str, wide: bool, tmp_path: Path) -> None:
     """dpuv3's first layer with a wide kernel has its picture rearranged by the host."""
     write_bundle(tmp_path / "plain.bundle", plain(target, wide).bundle)
@@ -201,11 +203,19 @@ def test_devices_end_no_host_and_keep_none_waiting(device: str, message: str, tm
     assert (code, text.splitlines()[-1]) == (1, f"device vta: {message}")
 
 
+PROGRAMS: dict[tuple[object, ...], Path] = {}
+"""By what they are compiled of: several tests run the same one."""
+
+
 def _built(folder: Path, *options: str) -> Path:
     """The program of these files, with warnings as errors and sanitizers."""
-    sources = sorted(str(path) for path in folder.glob("*.c"))
-    subprocess.run(["cc", *STRICT, *options, *SANITIZED, *sources, "-lm", "-o", str(folder / "model")], check=True)
-    return folder / "model"
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+    key = (options, *((path.name, path.read_bytes()) for path in files))
+    if key not in PROGRAMS:
+        sources = [str(path) for path in files if path.suffix == ".c"]
+        subprocess.run(["cc", *STRICT, *options, *SANITIZED, *sources, "-lm", "-o", str(folder / "model")], check=True)
+        PROGRAMS[key] = folder / "model"
+    return PROGRAMS[key]
 
 
 def _failed(model: Path, *words: object) -> tuple[int, str]:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -120,8 +121,14 @@ def two_convolutions() -> Region:
     return Region("two", tensors, ("x",), ("y",), (Bound(first, {"x": "x", "y": "t"}), Bound(second, {"x": "t", "y": "y"})), {})
 
 
+@cache
+def compiled_two() -> CompiledRegion:
+    """The two convolutions on vta."""
+    return compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+
+
 def test_every_instruction_belongs_to_the_operation_that_its_label_names() -> None:
-    compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+    compiled = compiled_two()
     names = ["first", "second", "end"]
     assert {label.split()[0] for label in compiled.listing if label} == set(names)
     for label, owner in zip(compiled.listing, compiled.owner.tolist(), strict=True):
@@ -132,8 +139,7 @@ def test_every_instruction_belongs_to_the_operation_that_its_label_names() -> No
 
 
 def test_tensors_can_be_read_when_their_operation_is_done() -> None:
-    machine, region = MACHINES["vta"], two_convolutions()
-    compiled = compile_region(machine, KERNELS["vta"], region)
+    compiled, region = compiled_two(), compiled_two().region
     inputs = images(region)
     state, wanted = compiled.state(inputs), expected(region, inputs, Numerics())
     stop = int(np.flatnonzero(compiled.owner == 0)[-1]) + 1
@@ -143,9 +149,7 @@ def test_tensors_can_be_read_when_their_operation_is_done() -> None:
 
 
 def test_random_orders_agree() -> None:
-    machine = MACHINES["vta"]
-    compiled = compile_region(machine, KERNELS["vta"], two_convolutions())
-    assert all(proven(compiled, machine, seed) for seed in range(3))
+    assert all(proven(compiled_two(), MACHINES["vta"], seed) for seed in range(3))
 
 
 def test_timing_candidates_is_no_slower_and_progress_is_told() -> None:
@@ -158,7 +162,7 @@ def test_timing_candidates_is_no_slower_and_progress_is_told() -> None:
 
 
 def test_the_map_survives_json() -> None:
-    compiled = compile_region(MACHINES["vta"], KERNELS["vta"], two_convolutions())
+    compiled = compiled_two()
     assert DramMap.from_plain(json.loads(json.dumps(compiled.map.plain()))) == compiled.map
 
 
@@ -175,7 +179,7 @@ def three_convolutions(size: int) -> Region:
     return Region("three", {name: Shape(*shape) for name in "xtuy"}, ("x",), ("y",), bound, {})
 
 
-@pytest.mark.parametrize("streams", [1, 2, 3, 8, 32])
+@pytest.mark.parametrize("streams", [1, 2, pytest.param(3, marks=pytest.mark.nightly), 8, 32])
 def test_streams_share_every_operation_and_meet_where_they_read_each_others_rows(streams: int) -> None:
     machine = load_machine("stcp920")
     compiled = compile_region(machine, load_kernels(machine), three_convolutions(24), Options(streams=streams, timed_streams=False))
@@ -270,8 +274,7 @@ def test_every_tensor_can_be_stored_to_be_looked_at() -> None:
 def digests() -> list[str]:
     """Of all that becomes of two regions."""
     found = []
-    for name, region in (("vta", two_convolutions()), ("dpuv3", block(12))):
-        c = compile_region(MACHINES[name], KERNELS[name], region)
+    for c in (compiled_two(), compile_region(MACHINES["dpuv3"], KERNELS["dpuv3"], block(12))):
         parts = [c.program.streams[0], *c.constants.values(), json.dumps(c.map.plain()).encode(), repr(c.listing).encode()]
         found.append(hashlib.sha256(b"".join(parts)).hexdigest())
     return found

@@ -60,7 +60,9 @@ def text_of(streams: int) -> str:
     return write_schedule(fetching_schedule(MACHINE, streams))
 
 
-@pytest.mark.parametrize(("streams", "copies"), [(1, 1), (2, 1), (1, 2), (2, 2), (1, 4)])
+@pytest.mark.parametrize(
+    ("streams", "copies"), [(1, 1), *(pytest.param(*way, marks=pytest.mark.nightly) for way in ((2, 1), (1, 2))), (2, 2), (1, 4)]
+)
 def test_tiles_read_the_copy_and_every_element_is_right(streams: int, copies: int) -> None:
     machine = chip(2, 2)
     compiled = compile_region(machine, load_kernels(machine), two_dense(), None, fetching_schedule(machine, streams, copies))

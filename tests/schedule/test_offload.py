@@ -139,7 +139,7 @@ def test_a_layout_of_shifts_and_masks_is_taken_like_one_of_divisions(tmp_path: P
     assert channel_block(machine) == BLOCK
 
 
-@pytest.mark.parametrize("name", ["vta", "dpuv3", "dnnvm"])
+@pytest.mark.parametrize("name", ["vta", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dpuv3", "dnnvm"))])
 def test_how_long_anything_takes_changes_no_stage_of_the_graph(name: str, tmp_path: Path) -> None:
     """The stage `graph` is not run again for another number of the section `timing`: what it leaves must be the same."""
     path, machine = save(corners(), tmp_path), load_machine(name)

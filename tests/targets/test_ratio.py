@@ -61,7 +61,7 @@ def test_digits_with_one_multiplier_for_a_tensor_and_one_rounding(tmp_path: Path
     assert found.tensors == 12
 
 
-@pytest.mark.parametrize("bits", [20, 16])
+@pytest.mark.parametrize("bits", [pytest.param(20, marks=pytest.mark.nightly), 16])
 def test_narrower_sums_cost_accuracy_and_never_exactness(bits: int, tmp_path: Path) -> None:
     found = verdict(sums_of(tmp_path / "machine", bits), "digits", tmp_path / "build")
     assert found.exact, verdict_text(found)

@@ -32,7 +32,7 @@ def verdict(model: str | Path, folder: Path, machine: str = "stcp920") -> ModelV
     return verify_model(built, samples, SAMPLE)
 
 
-@pytest.mark.parametrize("machine", ["stcp920", "stcp920:datasheet"])
+@pytest.mark.parametrize("machine", ["stcp920", pytest.param("stcp920:datasheet", marks=pytest.mark.nightly)])
 def test_digits_is_exact(machine: str, tmp_path: Path) -> None:
     found = verdict("digits", tmp_path, machine)
     assert found.exact, verdict_text(found)
@@ -40,7 +40,7 @@ def test_digits_is_exact(machine: str, tmp_path: Path) -> None:
     assert (found.closeness.outputs["logits"].sqnr or 0.0) > 36
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5])
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(5, marks=pytest.mark.nightly)])
 def test_random_networks(seed: int, tmp_path: Path) -> None:
     path = random_model(seed, tmp_path)
     found = verdict(path, tmp_path / "build")

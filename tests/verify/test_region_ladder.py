@@ -42,7 +42,7 @@ from toolchain.verify.verdict import Difference, RegionVerdict, verdict_text
 TARGET = "stcp920:f16"
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1, 2])
 def test_random_networks_climb_the_ladder(seed: int, tmp_path: Path) -> None:
     (tmp_path / "random.yaml").write_text(network(seed))
     _, built, samples = build(TARGET, str(tmp_path / "random.yaml"), tmp_path / "build")
@@ -97,7 +97,13 @@ layers:
 
 @pytest.mark.parametrize(
     ("tokens", "causal", "more"),
-    [(32, False, {}), (32, False, {"streams": "2"}), (21, True, {"streams": "2"}), (32, False, {"images": "2"}), (21, True, {"batch": "2"})],
+    [
+        (32, False, {}),
+        pytest.param(32, False, {"streams": "2"}, marks=pytest.mark.nightly),
+        (21, True, {"streams": "2"}),
+        (32, False, {"images": "2"}),
+        (21, True, {"batch": "2"}),
+    ],
     ids=["one core", "one image on two", "keys in part and seen in turn on two", "an image each", "two images with one mask each"],
 )
 def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, causal: bool, more: dict[str, str], tmp_path: Path) -> None:
@@ -218,7 +224,7 @@ products (float[1, 19, 70] x, float[1, 70, 52] z) => (float[1, 19, 36] y)
 """
 
 
-@pytest.mark.parametrize(("axis", "on_host"), [(-1, set[str]()), (2, set[str]()), (1, {"Softmax"})])
+@pytest.mark.parametrize(("axis", "on_host"), [pytest.param(-1, set[str](), marks=pytest.mark.nightly), (2, set[str]()), (1, {"Softmax"})])
 def test_a_softmax_and_a_product_of_their_own_stand_on_the_machine(axis: int, on_host: set[str], tmp_path: Path) -> None:
     """Channels fill no whole blocks, and a ReLU follows the product. A softmax over rows is the host's."""
     model = parser.parse_model(PRODUCTS.replace("AXIS", str(axis)))
@@ -439,7 +445,7 @@ def test_what_is_read_out_of_a_tensor_is_complete_with_it() -> None:
     assert done["half"] == done["quarter"] == done["both"]
 
 
-@pytest.mark.parametrize(("copies", "streams"), [(4, 1), (2, 2)])
+@pytest.mark.parametrize(("copies", "streams"), [pytest.param(4, 1, marks=pytest.mark.nightly), (2, 2)])
 def test_copies_that_load_for_each_other_are_compared_in_one_run(copies: int, streams: int) -> None:
     """Each tensor as soon as its copy has it; a fault in the last copy's is told with its image."""
     machine, region = chip(1, 4), three_convolutions(24)

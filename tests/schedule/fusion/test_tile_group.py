@@ -78,7 +78,7 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("variant", ["chisel", "block32"])
+@pytest.mark.parametrize("variant", ["chisel", pytest.param("block32", marks=pytest.mark.nightly)])
 def test_other_variants_of_the_machine(variant: str, name: str) -> None:
     machine = load_machine("vta", variant)
     region = CHAINS[name]
