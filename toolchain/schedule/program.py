@@ -15,8 +15,9 @@ from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Origins, Program
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
+from toolchain.schedule.form.bringing import Placed, with_bringing, with_named_bringing
 from toolchain.schedule.form.plan import Plan, Schedule
-from toolchain.schedule.form.shares import team_of, teams, with_firsts
+from toolchain.schedule.form.shares import team_of, teams
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
@@ -217,14 +218,16 @@ def _own(plan: Plan, members: range) -> list[Planned]:
 def _steps(plan: Plan, placed: Iterable[Sequence[Dealt]]) -> Steps:
     """placed: the steps of each group in their order, with their streams."""
     steps: list[list[Instance]] = [[] for _ in plan.problems]
+    brings: list[list[bool]] = [[] for _ in plan.problems]
+    given = [Placed(members[member], stream, item) for (members, _), own in zip(plan.runs(), placed, strict=True) for stream, (member, item) in own]
     sequence, dealt = list[tuple[int, int]](), list[int]()
-    for (members, _), own in zip(plan.runs(), placed, strict=True):
-        for stream, (member, item) in own:
-            sequence.append((members[member], len(steps[members[member]])))
-            steps[members[member]].append(item)
-            dealt.append(stream)
+    for number, stream, item, first in with_bringing(plan.problems, given):
+        sequence.append((number, len(steps[number])))
+        steps[number].append(item)
+        brings[number].append(first)
+        dealt.append(stream)
     parts = [part_of(problem, each) for problem, each in zip(plan.problems, steps, strict=True)]
-    return Steps(with_firsts(parts, sequence, dealt), sequence, dealt)
+    return Steps(with_named_bringing(parts, brings), sequence, dealt)
 
 
 def _order(members: Sequence[Planned], group: RowGroup | TileGroup | None, rings: Mapping[str, Ring]) -> list[PlacedStep]:

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from toolchain.isa.program import Origins
 from toolchain.schedule.copies import Copies
+from toolchain.schedule.form.bringing import turn_starts
 from toolchain.schedule.form.plan import Plan, Schedule, Share
 from toolchain.schedule.kernels.constants import Residency
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.shared_memory import instances_of
-from toolchain.schedule.tiling.near_weights import near_rooms
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.errors import Diagnostic, UserError
@@ -75,30 +75,9 @@ def team_of(
                 number, instance = step
                 item = every[number].steps[instance]
                 loaded[stream] += math.prod(size for _, size in item.tile.values())
-                own_names = {**names[number][instance], f"{item.step.place}_receivers": sum(1 << on % near for _, on in takers)}
-                if (comes := f"{item.step.place}_near_first") in own_names:
-                    own_names[comes] = max(names[part][at][comes] for (part, at), _ in takers)
-                names[number][instance] = own_names
+                names[number][instance] = {**names[number][instance], f"{item.step.place}_receivers": sum(1 << on % near for _, on in takers)}
     own_parts = [replace(part, names=named) for part, named in zip(every, names, strict=True)]
     return Team(own_parts, [step for step, _ in kept], [stream for _, stream in kept], [scope for copy in scopes for scope in copy])
-
-
-def with_firsts(parts: Sequence[OperationPart], sequence: Sequence[tuple[int, int]], dealt: Sequence[int]) -> Sequence[OperationPart]:
-    """Of tiles that wait in a memory that streams share, the first load in each instance of it says that it is the first.
-
-    sequence, dealt: the steps in the order in which all could run one by one, and their streams."""
-    waits = {number: near_rooms(part.problem).keys() for number, part in enumerate(parts)}
-    names = {number: [*parts[number].names] for number, tensors in waits.items() if tensors}
-    if not names:
-        return parts
-    seen, near = set[Hashable](), neighbours(parts[0].problem.machine.levels)
-    for (number, instance), stream in zip(sequence, dealt, strict=True):
-        item = parts[number].steps[instance]
-        if item.step.kind == "load" and item.step.place in waits[number]:
-            key = number, item.step.place, tuple(item.tile.items()), stream // near
-            names[number][instance] = {**names[number][instance], f"{item.step.place}_near_first": int(key not in seen)}
-            seen.add(key)
-    return [replace(part, names=names.get(number, part.names)) for number, part in enumerate(parts)]
 
 
 def _with_receivers(part: OperationPart) -> OperationPart:
@@ -109,8 +88,8 @@ def _with_receivers(part: OperationPart) -> OperationPart:
 
 def _turns(steps: Sequence[Placed]) -> Iterator[Sequence[Placed]]:
     """Steps one behind the other, each of another stream."""
-    starts = [0, *(n for n in range(1, len(steps)) if steps[n][1] <= steps[n - 1][1]), len(steps)]
-    return (steps[start:stop] for start, stop in pairwise(starts))
+    starts = turn_starts([stream for _, stream in steps])
+    return (steps[start:stop] for start, stop in pairwise([*starts, len(steps)]))
 
 
 def _alike(turn: Sequence[Placed], parts: Sequence[OperationPart], count: int, near: int) -> Iterable[Sequence[Placed]]:

@@ -171,16 +171,16 @@ def place_named(places: Iterable[Place], name: str) -> Place:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A memory that streams share, in which values that are known when compiling may wait for further loads: the first load of each tile brings it
-    there. All of them wait, or two tiles at a time where the dimension `by`, the first of their layout, is the outermost loop."""
+    """A memory that streams share, in which values that are known when compiling may wait for loads: each tile is brought there once. All of them
+    wait, or two tiles at a time where the dimension `by`, the first of their layout, is the outermost loop."""
 
     memory: str
     by: str
 
 
-NEAR = {"near": 0, "near_base": 0, "near_size": 1, "near_first": 0}
+NEAR = {"near": 0, "near_base": 0, "near_size": 1, "near_brings": 0}
 """Names of such a tensor, and their values where nothing waits: whether it does, the first element of its room there, how many elements that has, and
-whether a load is the first one of its tile."""
+whether a step only brings its tile there."""
 
 
 @dataclass(frozen=True, slots=True)

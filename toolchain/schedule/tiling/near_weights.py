@@ -1,5 +1,5 @@
-"""Weights that wait in a memory that streams share: the first load of each tile brings it there on its way, further ones find it there, so weights
-pass DRAM once however often their tiles are loaded (Zhao et al. 2023, section 4.4).
+"""Weights that wait in a memory that streams share: each tile is brought there once, and loads find it there, so weights pass DRAM once however often
+their tiles are loaded (Zhao et al. 2023, section 4.4).
 
 Neighbouring operations have different rooms, so that one need not wait for the last loads of the one before.
 """
@@ -62,8 +62,12 @@ def whole_size(problem: Problem, tensor: Tensor, waits: Waits) -> int:
 def near_size(problem: Problem, tiling: Tiling, by: str, whole: int, streams: int) -> int:
     """Elements of the memory that wait at a time. by: the dimension that is the first of the tensor's layout. whole: its `whole_size`. streams: that
     share the tiles, and are at different ones."""
-    moving = [name for name in tiling.order if tiling.sizes[name] < problem.extents[name]]
-    return _in_turn(problem, by, tiling.sizes[by], whole) if streams == 1 and moving[:1] == [by] else whole
+    return _in_turn(problem, by, tiling.sizes[by], whole) if streams == 1 and _is_outermost(problem, tiling, by) else whole
+
+
+def _is_outermost(problem: Problem, tiling: Tiling, name: str) -> bool:
+    """Whether the loop over a dimension is the first of those that have several turns."""
+    return next((other for other in tiling.order if tiling.sizes[other] < problem.extents[other]), "") == name
 
 
 def _in_turn(problem: Problem, by: str, size: int, whole: int) -> int:
@@ -73,18 +77,23 @@ def _in_turn(problem: Problem, by: str, size: int, whole: int) -> int:
 
 
 def bringing_cycles(problem: Problem, tiling: Tiling, tensor: str) -> float:
-    """Cycles that first loads of all tiles take of the port that they need longest, beyond those of further ones: streams load in turn, so that the
-    ports bound them."""
+    """Cycles that bringing all tiles takes of the port that it needs longest: streams do it in turn, so that the ports bound it."""
     step, names = problem.loads(tensor), {name: np.array([size], np.int64) for name, size in tiling.sizes.items()}
     assert step is not None
-    costs = list[Mapping[str, float]]()
-    for first in (0, 1):
-        own = replace(problem, numbers={**problem.numbers, f"{tensor}_near_first": first})
-        frame = tile_frame(own, tile_names(own, names))
-        costs.append({name: float(cycles[0]) for name, cycles in step_transfers(own, step, frame).items()})
+    own = replace(problem, numbers={**problem.numbers, f"{tensor}_near_brings": 1})
+    costs = step_transfers(own, step, tile_frame(own, tile_names(own, names)))
     by = place_named(problem.kernel.places, tensor).by
     tiles = math.prod(-(-problem.extents[name] // tiling.sizes[name]) for name in by)
-    return tiles * max((cycles - costs[0].get(name, 0.0) for name, cycles in costs[1].items()), default=0.0)
+    return tiles * max((float(cycles[0]) for cycles in costs.values()), default=0.0)
+
+
+def cycles_with_bringing(problem: Problem, tiling: Tiling, tensor: str, by: str) -> float:
+    """Cycles of an operation whose tiles wait: where blocks of the dimension `by` come one after the other, each is brought during the one before; else
+    nothing surely hides it."""
+    brought = bringing_cycles(problem, tiling, tensor)
+    if not _is_outermost(problem, tiling, by):
+        return tiling.estimate + brought
+    return max(tiling.estimate, brought) + brought / -(-problem.extents[by] // tiling.sizes[by])
 
 
 def room_start(machine: Machine, memory: str, weights: int) -> int:
@@ -120,7 +129,7 @@ def _offers(best: Best, planned: Planned, streams: int, weights: int) -> Iterato
             other = _fitting(best, own, streams)
             if other is None or other.estimate >= tiling.estimate or (size := near_size(near, other, waits.by, whole, streams)) > weights:
                 continue
-            cycles = other.estimate + bringing_cycles(near, other, tensor.name)
+            cycles = cycles_with_bringing(near, other, tensor.name, waits.by)
             if cycles < tiling.estimate:
                 yield Offer(tensor.name, problem, replace(other, estimate=cycles), size, tiling.estimate - cycles)
 
