@@ -13,9 +13,10 @@ from toolchain.spec.model import Machine
 
 REFUSED = ("E1003", "E1004", "E1007")
 """Codes of an input that a kernel cannot copy, that leaves no room for tiles, or that readers want stored otherwise."""
-WORTH = 0.75
+WORTH = 0.85
 """The part of the estimate so far below which one with a fetch must be where no program is timed: estimates leave out that streams of one image take
-loads at once, so reading DRAM again may take a quarter less than they say."""
+loads at once, so reading DRAM again may take a seventh less than they say (measured: by an estimate lower by 15 %, two dense layers of BERT take
+18 % less; by a fifth, a conformer takes 6 % less)."""
 
 
 def possible_fetches(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> tuple[Fetch, ...]:

@@ -88,8 +88,8 @@ def bringing_cycles(problem: Problem, tiling: Tiling, tensor: str) -> float:
 
 
 def cycles_with_bringing(problem: Problem, tiling: Tiling, tensor: str, by: str) -> float:
-    """Cycles of an operation whose tiles wait: where blocks of the dimension `by` come one after the other, each is brought during the one before; else
-    nothing surely hides it."""
+    """Cycles of an operation whose tiles wait: where blocks of the dimension `by` come one after the other, each is brought during the one before;
+    else nothing surely hides it."""
     brought = bringing_cycles(problem, tiling, tensor)
     if not _is_outermost(problem, tiling, by):
         return tiling.estimate + brought
