@@ -15,7 +15,7 @@ from toolchain.analysis.state import State
 from toolchain.isa.program import Ints, Origins, Program
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
-from toolchain.schedule.form.bringing import Placed, with_bringing, with_named_bringing
+from toolchain.schedule.form.bringing import StreamStep, with_bringing, with_named_bringing
 from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.form.shares import team_of, teams
 from toolchain.schedule.fusion.tile_group import TileGroup
@@ -219,7 +219,8 @@ def _steps(plan: Plan, placed: Iterable[Sequence[Dealt]]) -> Steps:
     """placed: the steps of each group in their order, with their streams."""
     steps: list[list[Instance]] = [[] for _ in plan.problems]
     brings: list[list[bool]] = [[] for _ in plan.problems]
-    given = [Placed(members[member], stream, item) for (members, _), own in zip(plan.runs(), placed, strict=True) for stream, (member, item) in own]
+    runs = zip(plan.runs(), placed, strict=True)
+    given = [StreamStep(members[member], stream, item) for (members, _), own in runs for stream, (member, item) in own]
     sequence, dealt = list[tuple[int, int]](), list[int]()
     for number, stream, item, first in with_bringing(plan.problems, given):
         sequence.append((number, len(steps[number])))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.schedule.convolutions import convolution
-from toolchain.schedule.form.bringing import Placed, moments, turn_starts, with_bringing
+from toolchain.schedule.form.bringing import LOADS_AHEAD, StreamStep, moments, turn_starts, with_bringing
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.tiling.near_weights import AT_A_TIME, with_room
+from toolchain.schedule.tiling.near_weights import with_room
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.slots import Slot
 from toolchain.spec.load import load_machine
@@ -45,7 +45,7 @@ def test_every_tile_comes_once_before_its_first_load(begins: list[tuple[int, int
     assert [number for number, _ in found] == [number for number, (_, first) in enumerate(loads) if first]
     assert all(moment <= number for number, moment in found)
     if len({block for block, _ in begins}) < sum(one != other for (one, _), (other, _) in zip([(-1, 0), *begins], begins, strict=False)):
-        assert all(moment == max(number - AT_A_TIME, 0) for number, moment in found)
+        assert all(moment == max(number - LOADS_AHEAD, 0) for number, moment in found)
 
 
 @cache
@@ -68,7 +68,7 @@ def other(problem: Problem) -> Instance:
 def test_steps_are_added_at_the_beginning_of_turns() -> None:
     """Two streams that load the same: the first of them brings it. Another cluster brings its own."""
     near = with_room(problem(), "w", 0, 1 << 10)
-    given = [Placed(0, stream, made) for c in range(3) for i in range(2) for made in (load(c, i, near), other(near)) for stream in (0, 1, 8)]
+    given = [StreamStep(0, stream, made) for c in range(3) for i in range(2) for made in (load(c, i, near), other(near)) for stream in (0, 1, 8)]
     found = with_bringing([near], given)
     assert [each for each in found if not each.brings] == given
     brought = [(each.stream, each.item.tile["c"][0], each.item.tile["i"][0]) for each in found if each.brings]
@@ -80,5 +80,5 @@ def test_steps_are_added_at_the_beginning_of_turns() -> None:
 
 
 def test_operations_whose_weights_do_not_wait_stay_as_they_are() -> None:
-    given = [Placed(0, 0, load(0, 0, problem()))]
+    given = [StreamStep(0, 0, load(0, 0, problem()))]
     assert with_bringing([problem()], given) is given

@@ -9,13 +9,17 @@ from itertools import groupby
 from typing import NamedTuple
 
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.near_weights import AT_A_TIME, near_rooms, waiting
+from toolchain.schedule.tiling.near_weights import near_rooms, waiting
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.model.structure import neighbours
 
 
-class Placed(NamedTuple):
+LOADS_AHEAD = 2
+"""Loads before its own at which a tile comes that no block before can hide: with as many slots of a place, its loads are asked for so early."""
+
+
+class StreamStep(NamedTuple):
     """A step of an operation, by its number in the region, on a stream. brings: it brings its tile to where that waits, and loads nothing."""
 
     number: int
@@ -29,19 +33,19 @@ def turn_starts(streams: Sequence[int]) -> list[int]:
     return [0, *(n for n in range(1, len(streams)) if streams[n] <= streams[n - 1])]
 
 
-def with_bringing(problems: Sequence[Problem], steps: Sequence[Placed]) -> Sequence[Placed]:
+def with_bringing(problems: Sequence[Problem], steps: Sequence[StreamStep]) -> Sequence[StreamStep]:
     """With a step for each tile that waits, before a turn.
 
     problems: of all operations. steps: in an order in which all could run one by one."""
     loads = _loads(problems, steps)
     if not loads:
         return steps
-    starts, ahead = turn_starts([step.stream for step in steps]), defaultdict[int, list[Placed]](list)
+    starts, ahead = turn_starts([step.stream for step in steps]), defaultdict[int, list[StreamStep]](list)
     begins = {number: place for place, (number, *_) in reversed([*enumerate(steps)])}
     for (number, stream, _), own in loads.items():
         for tile, moment in moments([(load.begin, load.first) for load in own]):
             start = starts[bisect_right(starts, own[moment].place) - 1]
-            ahead[max(start, begins[number])].append(Placed(number, stream, steps[own[tile].place].item, True))
+            ahead[max(start, begins[number])].append(StreamStep(number, stream, steps[own[tile].place].item, True))
     return [each for place, step in enumerate(steps) for each in (*ahead.get(place, ()), step)]
 
 
@@ -53,7 +57,7 @@ class _Load(NamedTuple):
     first: bool
 
 
-def _loads(problems: Sequence[Problem], steps: Sequence[Placed]) -> Mapping[tuple[int, int, str], list[_Load]]:
+def _loads(problems: Sequence[Problem], steps: Sequence[StreamStep]) -> Mapping[tuple[int, int, str], list[_Load]]:
     """The loads of tiles that wait, by operation, stream and tensor."""
     rooms = [near_rooms(problem).keys() for problem in problems]
     each = zip(problems, rooms, strict=True)
@@ -78,7 +82,7 @@ def moments(loads: Sequence[tuple[int, bool]]) -> Iterator[tuple[int, int]]:
     for before, block in zip([range(0), *blocks], blocks, strict=False):
         firsts = [number for number in block if loads[number][1]]
         for count, number in enumerate(firsts):
-            yield number, before[count * len(before) // len(firsts)] if in_turn and len(before) else max(number - AT_A_TIME, 0)
+            yield number, before[count * len(before) // len(firsts)] if in_turn and len(before) else max(number - LOADS_AHEAD, 0)
 
 
 def with_named_bringing(parts: Iterable[OperationPart], brings: Iterable[Sequence[bool]]) -> list[OperationPart]:
