@@ -14,7 +14,6 @@ from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.model.structure import neighbours
 
-
 LOADS_AHEAD = 2
 """Loads before its own at which a tile comes that no block before can hide: with as many slots of a place, its loads are asked for so early."""
 
