@@ -1,5 +1,6 @@
 """Instructions of STCP920 for sequences of bytes against direct numpy, and layers of attention, norms and products of two sequences as a whole."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +33,21 @@ def single(x: Array) -> np.ndarray:
     return x.astype(np.float32)
 
 
+def normed(name: str, x: Array, blocks: Sequence[Array], centred: int, small: int) -> Array:
+    """Three rows of 64 channels by one instruction. blocks: its parameters, for each 32 channels."""
+    given = np.concatenate(blocks)
+    text = f"""
+        LOAD space=ddr local=0 remote=0 width=6
+        LOAD space=ddr local=100 remote=64 width={given.size // LINE} post=1000
+        {name} wait=0001 source=0 source_row=2 source_pixel=2 target=0 target_row=2 target_pixel=2 rows=3 groups=2 channels=64 params=100 \
+centred={centred} small={small} post=0001
+        STORE wait=1000 space=ddr local=0 remote=128 width=6
+        END
+    """
+    state = execute(machine(), text, {"ddr": {0: x.astype(np.int8), 64 * LINE: given}})
+    return read(state, "ddr", 128 * LINE, (3, 64))
+
+
 @pytest.mark.parametrize("small", [0, 40_000_000])
 @pytest.mark.parametrize("centred", [1, 0])
 def test_norms_in_place(centred: int, small: int) -> None:
@@ -46,16 +62,7 @@ def test_norms_in_place(centred: int, small: int) -> None:
         np.concatenate([part.view(np.int8) for part in (b.astype("<i4"), s.astype("<u2"), n.astype("u1"), w.astype(np.int8))])
         for b, s, n, w in zip(*(each.reshape(2, 32) for each in (bias, scale, shift, weights)), strict=True)
     ]
-    text = f"""
-        LOAD space=ddr local=0 remote=0 width=6
-        LOAD space=ddr local=100 remote=64 width=16 post=1000
-        NORM wait=0001 source=0 source_row=2 source_pixel=2 target=0 target_row=2 target_pixel=2 rows=3 groups=2 channels=64 params=100 \
-centred={centred} small={small} post=0001
-        STORE wait=1000 space=ddr local=0 remote=128 width=6
-        END
-    """
-    state = execute(machine(), text, {"ddr": {0: x.astype(np.int8), 64 * LINE: np.concatenate(blocks)}})
-    np.testing.assert_array_equal(read(state, "ddr", 128 * LINE, (3, 64)), expected)
+    np.testing.assert_array_equal(normed("NORM", x, blocks, centred, small), expected)
 
 
 @pytest.mark.parametrize("small", [0, 40_000])
@@ -71,16 +78,7 @@ def test_norms_of_channels_with_factors(centred: int, small: int) -> None:
     expected = np.clip(half_even((normal * weights + bias) * scale, shift), -128, 127)
     parts = (bias.astype("<i4"), scale.astype("<u2"), shift.astype("u1"), weights.astype(np.int8), factor.astype("u1"))
     blocks = [np.concatenate([part.reshape(2, 32)[number].view(np.int8) for part in parts]) for number in range(2)]
-    text = f"""
-        LOAD space=ddr local=0 remote=0 width=6
-        LOAD space=ddr local=100 remote=64 width=18 post=1000
-        SNORM wait=0001 source=0 source_row=2 source_pixel=2 target=0 target_row=2 target_pixel=2 rows=3 groups=2 channels=64 params=100 \
-centred={centred} small={small} post=0001
-        STORE wait=1000 space=ddr local=0 remote=128 width=6
-        END
-    """
-    state = execute(machine(), text, {"ddr": {0: x.astype(np.int8), 64 * LINE: np.concatenate(blocks)}})
-    np.testing.assert_array_equal(read(state, "ddr", 128 * LINE, (3, 64)), expected)
+    np.testing.assert_array_equal(normed("SNORM", x, blocks, centred, small), expected)
 
 
 def powers(below: Array) -> Array:

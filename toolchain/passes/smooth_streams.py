@@ -76,7 +76,7 @@ def observe_streams(model: ir.Model, samples: Samples, count: int, table: Table,
 
 
 def divisors_of(stream: Stream, seen: Mapping[str, Sequence[Array]], power: float) -> Vector:
-    """Of each channel; whole numbers up to MOST_FACTOR where a norm multiplies by them."""
+    """The divisor of each channel; whole numbers up to MOST_FACTOR where a norm multiplies by them."""
     arrays = [array for value in stream.ranged for array in seen[value.name or ""]]
     ranges = np.max([np.abs(array).reshape(-1, stream.channels).max(0) for array in arrays], axis=0)
     logarithms = np.log(_floored(ranges))

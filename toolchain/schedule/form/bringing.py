@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from toolchain.schedule.kernels.problem import Problem
-from toolchain.schedule.tiling.near_weights import near_rooms, waiting
+from toolchain.schedule.tiling.near_weights import is_near, near_rooms, waiting
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.writer import OperationPart
 from toolchain.spec.model.structure import neighbours
@@ -58,9 +58,7 @@ class _Load(NamedTuple):
 
 def _loads(problems: Sequence[Problem], steps: Sequence[StreamStep]) -> Mapping[tuple[int, int, str], list[_Load]]:
     """The loads of tiles that wait, by operation, stream and tensor."""
-    rooms = [near_rooms(problem).keys() for problem in problems]
-    each = zip(problems, rooms, strict=True)
-    waits = [{tensor.name: waits.by for tensor, waits in waiting(problem) if tensor.name in own} for problem, own in each]
+    waits = [{tensor.name: waits.by for tensor, waits in waiting(problem) if is_near(problem, tensor.name)} for problem in problems]
     found, seen, near = defaultdict[tuple[int, int, str], list[_Load]](list), set[object](), neighbours(problems[0].machine.levels)
     for place, (number, stream, item, _) in enumerate(steps):
         tensor = item.step.place
