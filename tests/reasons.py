@@ -2,7 +2,8 @@
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, Reasons, reasons_of
+from toolchain.graph.integers.calls import Reasons, reasons_of
+from toolchain.graph.nodes import REASON
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, texts_of
 

@@ -19,8 +19,9 @@ from tests.passes.test_quantize import NARROW, RULES, branchy, picture, samples
 from tests.reasons import against, said
 from toolchain.accuracy.errors import error_table
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.calls import REASON, reasons_of, refusals_of, run_oracle, run_reference
+from toolchain.graph.integers.calls import reasons_of, refusals_of, run_oracle, run_reference
 from toolchain.graph.integers.functions import FUSED, INTEGER, integer_domain, is_integer, kind_of
+from toolchain.graph.nodes import REASON
 from toolchain.graph.quantisation.table import write_table
 from toolchain.graph.regions import REGION, TARGET, region_calls, region_function
 from toolchain.graph.session import open_session, run_session

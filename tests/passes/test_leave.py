@@ -10,7 +10,7 @@ from tests.graph.imported import F, imported, node_of, normal, run
 from tests.graph.onnx_builder import n
 from tests.reasons import against, said
 from toolchain.graph.equivalence import STEP
-from toolchain.graph.integers.calls import REASON
+from toolchain.graph.nodes import REASON
 from toolchain.graph.quantisation.ranges import Spread
 from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.operations.library import builtin_kinds

@@ -12,6 +12,9 @@ import onnx
 from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.spec.errors import fail, nearest
 
+REASON = "tilewright.reason"
+"""Metadata of a node: why it is not on the machine, as JSON (`reasons_json`)."""
+
 
 def node_text(node: onnx.NodeProto) -> str:
     """`node 'conv1' (Conv)`; a node without a name goes by its first output."""

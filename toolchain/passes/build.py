@@ -11,8 +11,9 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from toolchain.graph.importing.load import load_graph
-from toolchain.graph.integers.calls import REASON, note_refusals, reasons_of
+from toolchain.graph.integers.calls import note_refusals, reasons_of
 from toolchain.graph.integers.functions import FUSED, is_integer
+from toolchain.graph.nodes import REASON
 from toolchain.graph.quantisation.table import Samples, SeenTensor, Table, calibrate, sample_at
 from toolchain.graph.rewrite import keep_given_names
 from toolchain.graph.session import ONCE

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from toolchain.graph.integers.calls import REASON, fused_call, note_reasons, note_refusals, refusals_of
+from toolchain.graph.integers.calls import fused_call, note_reasons, note_refusals, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer
+from toolchain.graph.nodes import REASON
 from toolchain.graph.rewrite import add_constant, drop_unused_constants, known_shape, substitute
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.attention import FAMILIES as ATTENTIONS

@@ -8,7 +8,6 @@ import onnx_ir as ir
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import (
     FLOAT_NAME,
-    REASON,
     Reasons,
     fused_call,
     is_candidate,
@@ -19,6 +18,7 @@ from toolchain.graph.integers.calls import (
 )
 from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
 from toolchain.graph.intervals import limits_of
+from toolchain.graph.nodes import REASON
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.graph.quantisation.table import Table
 from toolchain.graph.rewrite import clip, is_operator, single_use, substitute

@@ -11,8 +11,9 @@ from typing import Any
 import onnx_ir as ir
 import yaml
 
-from toolchain.graph.integers.calls import REASON, is_candidate
+from toolchain.graph.integers.calls import is_candidate
 from toolchain.graph.integers.functions import FUSED, is_integer
+from toolchain.graph.nodes import REASON
 from toolchain.graph.operators import affine_of
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator

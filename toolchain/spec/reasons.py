@@ -61,6 +61,10 @@ class Why(Enum):
         "the machine's library has no function for the operator {operator}", "Write one, and describe its call (docs/code-generators.md)."
     )
 
+    UNWRITTEN = Wording(
+        "no rule writes this {operator} in operators that a machine knows: {note}", "Export the layer in operators of the standard (docs/graph.md)."
+    )
+
     # regions
     NO_MACHINE = Wording("no machine was named", "Build it for a machine with kernels.")
     NO_OPERATION = Wording("it is not an operation of the machine's", CUT)

@@ -19,7 +19,10 @@ from tests.graph.onnx_builder import n
 from toolchain.graph.importing.foreign_operators import VENDOR
 from toolchain.graph.importing.fused_layers import lend_layers, write_layers
 from toolchain.graph.importing.load import load_graph
+from toolchain.graph.nodes import REASON
 from toolchain.passes.attention import find_attention
+from toolchain.spec.reason import read_reasons
+from toolchain.spec.reasons import text_of
 
 Array = np.ndarray
 OPTIMISE = """
@@ -57,12 +60,17 @@ def check(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constant
     return proto
 
 
-def stays(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> None:
+def stays(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], constants: Mapping[str, Array], opset: int = 21) -> str:
+    """Layers are left alone; the reason that the first one keeps, if any."""
     proto = network(nodes, inputs, constants, opset)
     before = proto.SerializeToString(deterministic=True)
     lend_layers(proto)
     write_layers(proto)
+    kept = [entry.value for node in proto.graph.node for entry in node.metadata_props if entry.key == REASON]
+    for node in proto.graph.node:
+        node.ClearField("metadata_props")
     assert proto.SerializeToString(deterministic=True) == before
+    return text_of(read_reasons(kept[0])[0]) if kept else ""
 
 
 def vendor(kind: str, operands: Sequence[str], results: Sequence[str] = ("y",), **attributes: Any) -> onnx.NodeProto:

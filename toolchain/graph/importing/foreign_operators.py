@@ -230,7 +230,7 @@ class Layer(Writer):
 
     def __init__(self, node: onnx.NodeProto, facts: Facts) -> None:
         super().__init__(node)
-        self.facts, self.constants = facts, list[onnx.TensorProto]()
+        self.facts, self.constants, self.refusal = facts, list[onnx.TensorProto](), ""
         self.given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
 
     def operand(self, number: int) -> str:
@@ -239,6 +239,15 @@ class Layer(Writer):
 
     def has(self, *numbers: int) -> bool:
         return any(self.operand(number) for number in numbers)
+
+    def refuse(self, because: str) -> bool:
+        """Keeps why the layer stays as it is. False, which a rule answers then."""
+        self.refusal = because
+        return False
+
+    def shape(self, name: str) -> tuple[int | None, ...]:
+        """Empty where nothing is known of it."""
+        return self.facts.tensors[name].shape if name in self.facts.tensors else ()
 
     def rank(self, name: str) -> int | None:
         return len(self.facts.tensors[name].shape) if name in self.facts.tensors else None
@@ -253,6 +262,16 @@ class Layer(Writer):
 
     def constant(self, word: str, value: object, dtype: type[np.generic] = np.float32) -> str:
         name = f"{self.node.output[0]}/{word}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def add_once(self, operator: str, inputs: Sequence[str], name: str, /, **attributes: Any) -> str:
+        """A node that several layers share. name: of its result, the same in all of them."""
+        self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
+        return name
+
+    def once(self, name: str, value: object, dtype: type[np.generic]) -> str:
+        """A constant that several layers share."""
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 

@@ -1,12 +1,12 @@
 """Float layers that an optimiser fused into one operator (com.microsoft's BiasGelu, SkipLayerNormalization, Attention and their like), and the
 standard's Attention and RotaryEmbedding, written as operators that the passes know, spelled as exporters spell them.
 
-What an operator may have and no rule says (a cache of keys, a packed projection, heads of another number) leaves it as it is, for the host.
+What an operator may have and no rule says (a bias of scores beside a cache, heads of another number) leaves it as it is, for the host.
 Sources: ONNX Runtime's ContribOperators.md; ONNX's operator set 23.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -15,16 +15,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Facts, Key, Known, Layer, LayerRule
 from toolchain.graph.importing.fused_attention import (
-    grouped_attention,
     packed_attention,
     separate_attention,
     standard_attention,
-    standard_rotary,
-    vendor_rotary,
 )
+from toolchain.graph.importing.fused_rotary import standard_rotary, vendor_rotary
+from toolchain.graph.importing.grouped_attention import grouped_attention
 from toolchain.graph.importing.resolve import infer_partly
-from toolchain.graph.nodes import replace_nodes
+from toolchain.graph.nodes import REASON, replace_nodes
 from toolchain.graph.rewrite import ONNX_DOMAINS
+from toolchain.spec.reason import reasons_json
+from toolchain.spec.reasons import Why
 
 WHOLE, FEW = (TensorProto.INT32, TensorProto.INT64), 1024
 """Constants whose numbers rules may ask for: their types, and the most elements."""
@@ -45,11 +46,16 @@ def lend_layers(proto: onnx.ModelProto) -> None:
 
 def write_layers(proto: onnx.ModelProto) -> None:
     """Rewrites every fused layer that has a rule, as far as inference tells what the rule must know. Subgraphs stay as they are."""
-    while any(_rule(node) for node in proto.graph.node) and _write(proto.graph, _facts(proto)):
+    while has_layers(proto) and _write(proto.graph, _facts(proto)):
         pass  # behind what is written out, inference tells more
     for node in proto.graph.node:
         if (node.domain, node.op_type) in {(VENDOR, kind) for kind in LENT}:
             node.ClearField("domain")  # as ONNX Runtime knows it
+
+
+def has_layers(proto: onnx.ModelProto) -> bool:
+    """Whether there are fused layers that have a rule."""
+    return any(_rule(node) for node in proto.graph.node)
 
 
 def _rule(node: onnx.NodeProto) -> LayerRule | None:
@@ -57,15 +63,28 @@ def _rule(node: onnx.NodeProto) -> LayerRule | None:
 
 
 def _write(graph: onnx.GraphProto, facts: Facts) -> bool:
+    """What several layers share is there once, where the first of them stands."""
     nodes, found = list[onnx.NodeProto](), False
+    made, held = {name for node in graph.node for name in node.output}, {each.name for each in graph.initializer}
     for node in graph.node:
         layer = _written(node, facts)
-        nodes += [node] if layer is None else layer.nodes
-        graph.initializer.extend([] if layer is None else layer.constants)
         found |= layer is not None
+        if layer is None:
+            nodes.append(node)
+            continue
+        made.difference_update(node.output)
+        nodes += [each for each in layer.nodes if _is_first(each.output, made)]
+        graph.initializer.extend(each for each in layer.constants if _is_first([each.name], held))
     if found:
         replace_nodes(graph, nodes)
     return found
+
+
+def _is_first(names: Sequence[str], known: set[str]) -> bool:
+    """Whether a tensor of these names is not there yet; it is from now on."""
+    first = not known.issuperset(names)
+    known.update(names)
+    return first
 
 
 def _written(node: onnx.NodeProto, facts: Facts) -> Layer | None:
@@ -73,7 +92,19 @@ def _written(node: onnx.NodeProto, facts: Facts) -> Layer | None:
     if (rule := _rule(node)) is None:
         return None
     layer = Layer(node, facts)
-    return layer if rule(layer) else None
+    if rule(layer):
+        return layer
+    if layer.refusal:
+        _note(node, layer.refusal)
+    return None
+
+
+def _note(node: onnx.NodeProto, refusal: str) -> None:
+    """Keeps why a layer stays as it is, in place of an earlier reason."""
+    for number, entry in reversed([*enumerate(node.metadata_props)]):
+        if entry.key == REASON:
+            del node.metadata_props[number]
+    node.metadata_props.add(key=REASON, value=reasons_json((Why.UNWRITTEN(operator=node.op_type, note=refusal),)))
 
 
 def _facts(proto: onnx.ModelProto) -> Facts:

@@ -15,7 +15,7 @@ from onnx import inliner
 from toolchain.graph.files import check_constants, ir_tensor, read_proto, take_weights
 from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
-from toolchain.graph.importing.fused_layers import lend_layers, write_layers
+from toolchain.graph.importing.fused_layers import has_layers, lend_layers, write_layers
 from toolchain.graph.importing.parts import chain_concats, write_parts
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
@@ -109,15 +109,23 @@ def _shaped(proto: onnx.ModelProto, dims: Mapping[str, int], weights: Mapping[st
     part_names(converted.graph)
     unsized = _copy(converted) if any(subgraphs(node) for node in converted.graph.node) else None
     fix_dims(converted, dims, path, weights)
-    known = resolve_shapes(converted)
+    known = _with_layers(resolve_shapes(converted))
     if unsized is not None and not is_taken(
         known, optimise=True
     ):  # a branch that is never taken need not fit the sizes, but then nobody may declare them
-        known = resolve_shapes(unsized)
+        known = _with_layers(resolve_shapes(unsized))
     if not weights.keys() <= {entry.name for entry in known.graph.input}:
         raise fail("E0906", "converting the operator set lost a constant", place=str(path))
     check_shapes(known, path)
     return known
+
+
+def _with_layers(known: onnx.ModelProto) -> onnx.ModelProto:
+    """Fused layers once more, of which rules ask numbers that sizes tell, such as how many keys there are."""
+    if not has_layers(known):
+        return known
+    write_layers(known)
+    return resolve_shapes(known)
 
 
 def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -23,6 +23,7 @@ from toolchain.graph.integers.functions import (
     kind_of,
     variant_of,
 )
+from toolchain.graph.nodes import REASON
 from toolchain.graph.rewrite import constant, known_shape
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
@@ -52,8 +53,6 @@ EVENED = "tilewright.evened"
 DIVISORS = "tilewright.divisors"
 """Metadata of a tensor that stands for another one with each channel, the last axis, divided: the divisors, floats' hexadecimal texts with spaces
 between them."""
-REASON = "tilewright.reason"
-"""Metadata of a node: why it is not on the machine, as JSON (`reasons_json`)."""
 REFUSALS = "tilewright.refusals"
 """Metadata of a node where several machines share a graph: by machine, as JSON, why each that was asked does not take it."""
 Reasons = tuple[Reason, ...]
