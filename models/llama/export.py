@@ -83,12 +83,31 @@ ROTARY = """
 """
 """# is the sequence's name, $ the word of its heads."""
 REPEATED = """
-  #_apart = Reshape (next_#, keys_apart)
-  #_heads = Transpose <perm = [0, 2, 1, 3]> (#_apart)
-  #_single = Unsqueeze (#_heads, behind)
+  #_single = Unsqueeze (%, behind)
   #_spread = Expand (#_single, repeats)
   #_all = Reshape (#_spread, repeated)
 """
+APPENDED = """
+  key@_back = Transpose <perm = [0, 2, 1, 3]> (key@_turned)
+  new_key@ = Reshape (key@_back, kept_together)
+  kept_keys@ = Slice (keys@, one, end, one)
+  next_keys@ = Concat <axis = 1> (kept_keys@, new_key@)
+  kept_values@ = Slice (values@, one, end, one)
+  next_values@ = Concat <axis = 1> (kept_values@, value@)
+"""
+SPLIT = """
+  #_apart = Reshape (next_#, keys_apart)
+  #_heads = Transpose <perm = [0, 2, 1, 3]> (#_apart)
+"""
+APPENDED_BY_HEADS = """
+  kept_keys@ = Slice (keys@, one, end, behind)
+  next_keys@ = Concat <axis = 2> (kept_keys@, key@_turned)
+  value@_apart = Reshape (value@, keys_apart)
+  value@_heads = Transpose <perm = [0, 2, 1, 3]> (value@_apart)
+  kept_values@ = Slice (values@, one, end, behind)
+  next_values@ = Concat <axis = 2> (kept_values@, value@_heads)
+"""
+"""The caches of the next step, sequences or by heads."""
 LAYER = (
     NORM.replace("#", "norm@").replace("$", "x@")
     + """
@@ -98,16 +117,7 @@ LAYER = (
 """
     + ROTARY.replace("#", "query@").replace("$", "queries")
     + ROTARY.replace("#", "key@").replace("$", "keys")
-    + """
-  key@_back = Transpose <perm = [0, 2, 1, 3]> (key@_turned)
-  new_key@ = Reshape (key@_back, kept_together)
-  kept_keys@ = Slice (keys@, one, end, one)
-  next_keys@ = Concat <axis = 1> (kept_keys@, new_key@)
-  kept_values@ = Slice (values@, one, end, one)
-  next_values@ = Concat <axis = 1> (kept_values@, value@)
-"""
-    + REPEATED.replace("#", "keys@")
-    + REPEATED.replace("#", "values@")
+    + "CACHES"
     + """
   keys@_columns = Transpose <perm = [0, 1, 3, 2]> (keys@_all)
   products@ = MatMul (query@_turned, keys@_columns)
@@ -131,6 +141,8 @@ LAYER = (
   x% = Add (middle@, down@)
 """
 )
+CACHES = APPENDED + "".join((SPLIT + REPEATED.replace("%", "#_heads")).replace("#", name) for name in ("keys@", "values@"))
+CACHES_BY_HEADS = APPENDED_BY_HEADS + "".join(REPEATED.replace("%", "next_#").replace("#", name) for name in ("keys@", "values@"))
 END = (
     NORM.replace("#", "last_norm").replace("$", "x@")
     + """
@@ -164,13 +176,14 @@ def bells(name: str, shape: tuple[int, ...], deviation: float) -> Array:
     return bell(key_of(SEED, name), math.prod(shape)).reshape(shape).astype(np.float32) * np.float32(deviation / math.sqrt(BELL_SQUARE))
 
 
-def step(layers: int = LAYERS) -> onnx.ModelProto:
-    """The model with its weights."""
+def step(layers: int = LAYERS, by_heads: bool = False) -> onnx.ModelProto:
+    """The model with its weights. by_heads: caches [batch, heads, rows, channels of a head], as exporters have them, in place of sequences."""
     caches = [(f"{name}{k}", f"next_{name}{k}") for k in range(layers) for name in ("keys", "values")]
-    shape = f"float[1, {CACHE}, {SHARED * CHANNELS}]"
+    shape = f"float[1, {SHARED}, {CACHE}, {CHANNELS}]" if by_heads else f"float[1, {CACHE}, {SHARED * CHANNELS}]"
+    layer = LAYER.replace("CACHES", CACHES_BY_HEADS if by_heads else CACHES)
     inputs = ", ".join(["int64[1, 1] token", "int64[1] position", *(f"{shape} {taken}" for taken, _ in caches)])
     outputs = ", ".join([f"float[1, 1, {VOCABULARY}] scores", "int64[1] next_position", *(f"{shape} {made}" for _, made in caches)])
-    body = STEP + "".join(LAYER.replace("@", str(k)).replace("%", str(k + 1)) for k in range(layers)) + END.replace("@", str(layers))
+    body = STEP + "".join(layer.replace("@", str(k)).replace("%", str(k + 1)) for k in range(layers)) + END.replace("@", str(layers))
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {NAME} ({inputs}) => ({outputs}) {{{body}}}')
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights(layers).items())
     onnx.checker.check_model(model)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 import toolchain
 from tests.models.test_decoder import TOKENS, greedy
@@ -22,9 +23,9 @@ def exported() -> dict[str, Any]:
     return runpy.run_path(str(FOLDER / "export.py"))
 
 
-def written(folder: Path) -> Path:
+def written(folder: Path, by_heads: bool = False) -> Path:
     """The model's file beside its ONNX file."""
-    onnx.save(exported()["step"](), folder / "llama.onnx")
+    onnx.save(exported()["step"](by_heads=by_heads), folder / "llama.onnx")
     path = folder / "llama.yaml"
     path.write_text((FOLDER / "llama.yaml").read_text().replace("{cache: llama/llama.onnx, script: export.py}", "llama.onnx"))
     return path
@@ -46,8 +47,10 @@ def test_tables_name_each_angle_twice_and_turn_by_one_more_a_row() -> None:
     np.testing.assert_allclose(cos[0] ** 2 + sin[0] ** 2, 1, atol=2e-3)
 
 
-def test_greedy_tokens_are_those_of_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path)
+@pytest.mark.parametrize("by_heads", [False, True])
+def test_greedy_tokens_are_those_of_the_file(tmp_path: Path, by_heads: bool) -> None:
+    """So are caches by heads, which go round as sequences."""
+    path = written(tmp_path, by_heads)
     built = toolchain.compile(str(path), "stcp920:f16", effort=0, folder=tmp_path / "build")
     sequence, token, found = built.load().steps(), 1, list[int]()
     for _ in range(TOKENS):
@@ -59,4 +62,12 @@ def test_greedy_tokens_are_those_of_the_file(tmp_path: Path) -> None:
     assert len({*found}) > TOKENS // 4  # no text of one word
     nodes = onnx.load(graph_file(built.job), load_external_data=False).graph.node
     assert sum(node.domain == "tilewright.region" for node in nodes) == 1
-    assert not {node.op_type for node in nodes} & {"MatMul", "Softmax", "Transpose", "Neg", "Expand"}
+    kinds = [node.op_type for node in nodes]
+    assert not {*kinds} & {"MatMul", "Softmax", "Neg", "Expand"}
+    assert kinds.count("Transpose") == (8 if by_heads else 0)  # at both ends of each cache
+    caches = {name: state for name, state in sequence.states().items() if name != "position"}
+    assert {state.shape for state in caches.values()} == {(1, 2, 64, 64) if by_heads else (1, 64, 128)}
+    again = built.load().steps()
+    again.reset(sequence.states())  # in the file's own shape, in which another sequence goes on
+    one, other = (each.step({"token": np.array([[token]])}).outputs["scores"] for each in (sequence, again))
+    assert np.array_equal(one, other)

@@ -264,14 +264,15 @@ def test_two_states_do_not_share_a_tensor() -> None:
     """The second is handed on in the model's own type."""
     model = steps_model()
     found = find_rounds(model, PAIRS)["h"]
-    other = ir.Value(name="g", shape=found.enter.inputs[0].shape, type=found.enter.inputs[0].type) if found.enter.inputs[0] else None
+    (entering,), (leaving,) = found.enter, found.leave
+    other = ir.Value(name="g", shape=entering.inputs[0].shape, type=entering.inputs[0].type) if entering.inputs[0] else None
     assert other is not None
-    enter = ir.Node(found.enter.domain, found.enter.op_type, [other], found.enter.attributes.values(), num_outputs=1, name="enter_g")
-    leave = ir.Node(found.leave.domain, found.leave.op_type, [found.made], found.leave.attributes.values(), num_outputs=1, name="leave_g")
-    for new, old in ((enter.outputs[0], found.taken), (leave.outputs[0], found.leave.outputs[0])):
+    enter = ir.Node(entering.domain, entering.op_type, [other], entering.attributes.values(), num_outputs=1, name="enter_g")
+    leave = ir.Node(leaving.domain, leaving.op_type, [found.made], leaving.attributes.values(), num_outputs=1, name="leave_g")
+    for new, old in ((enter.outputs[0], found.taken), (leave.outputs[0], leaving.outputs[0])):
         new.name, new.shape, new.type = f"{old.name}.g", old.shape, old.type
         new.metadata_props.update(old.metadata_props)
     model.graph.inputs.append(other)
-    model.graph.insert_after(found.leave, [enter, leave])
+    model.graph.insert_after(leaving, [enter, leave])
     model.graph.outputs.append(leave.outputs[0])
     assert [*find_rounds(model, {**PAIRS, "g": "next_h.g"})] == ["h"]

@@ -30,6 +30,7 @@ from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
 from toolchain.passes.attention_parts import Mask, chain, find_mask, lay_out_mask, made_by, only_reader, scaled, split
 from toolchain.passes.context import Context, Device, Pass
+from toolchain.passes.lay_out_caches import lay_out_caches
 from toolchain.passes.lay_out_rotary import lay_out_rotary
 
 SEQUENCE = 3
@@ -187,14 +188,15 @@ def replace_attention(model: ir.Model, found: Attention, family: Family, kinds: 
 
 @dataclass(frozen=True)
 class LayOutAttention(Pass):
-    """The shares of every attention stand once as a sequence [batch, rows, heads * (keys + spare)], and rotary positions on sequences, for machines
-    that compute them so."""
+    """The shares of every attention stand once as a sequence [batch, rows, heads * (keys + spare)], and rotary positions and caches on sequences, for
+    machines that compute them so."""
 
     name: ClassVar[str] = "lay_out_attention"
     requires: ClassVar[tuple[str, ...]] = ("no_constant_nodes",)
 
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         lay_out_rotary(model.graph, context.device)
+        lay_out_caches(model.graph, context.device)
         for node in list(model.graph):
             found = find_attention(node)
             family = None if found is None or found.laid_out else family_for(context.device, found)

@@ -10,12 +10,14 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
+from toolchain.graph.quantisation.moved_ranges import with_moved
 from toolchain.graph.quantisation.output_ranges import Reader, judge_scales
 from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.quantisation.table import Means, Table
 from toolchain.graph.rewrite import drop_unused_constants
+from toolchain.graph.state_moves import carried_pairs
 from toolchain.operations.ending import of_call
 from toolchain.passes.align_joins import align_joins, with_aligned_joins
 from toolchain.passes.budget import Costly, Trials, costly_calls, held_out
@@ -82,7 +84,7 @@ class Quantize(Pass):
             return self._rounded(model, context.numerics, context)
         if context.numerics is None or context.table is None:
             raise fail("E0918", "there is no calibration table, or no machine to quantise for", place=context.place)
-        numerics, table = self._numerics(context.numerics, context.place), context.table
+        numerics, table = self._numerics(context.numerics, context.place), with_moved(model.graph, context.table)
         choice, budget, evened, fast = self._choice(context), self.float_percent, None, None
         trials, rounds = self._trials(model, context, table), ROUNDS
         while True:
@@ -190,7 +192,7 @@ class Quantize(Pass):
     def _measured(self, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
         """By tensor, the scale of least error at the outputs of the layers that read it."""
         model, calls = floating.model, fused_calls(floating.model, context.kinds)
-        choices, readers = scale_choices(calls, numerics, floating.table, context.states), dict[str, list[Reader]]()
+        choices, readers = scale_choices(calls, numerics, floating.table, carried_pairs(model.graph, context.states)), dict[str, list[Reader]]()
         for call in calls:
             if call.operation.fitted:
                 readers.setdefault(call.data[0], []).append(Reader(call, float_constant(model, weights_of(call))))
@@ -238,9 +240,10 @@ class Quantize(Pass):
     def _emit(self, model: ir.Model, numerics: Numerics, table: Table, choice: RangeChoice, context: Context) -> None:
         calls = fused_calls(model, context.kinds)
         weights = {call.name: weight_scale(float_constant(model, weights_of(call)), numerics) for call in calls if call.operation.weights}
-        scales = choose_scales(calls, weights, numerics, table, choice, context.place, context.states)
+        states = carried_pairs(model.graph, context.states)
+        scales = choose_scales(calls, weights, numerics, table, choice, context.place, states)
         means: Means = table.means if self.correct else {}
-        zeros = choose_zeros(calls, numerics, table, context.states)
+        zeros = choose_zeros(calls, numerics, table, states)
         Emitter(model, numerics, scales, zeros, weights, means, self.strict, context).emit()
         drop_unused_constants(model.graph)
         drop_functions(model)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ from toolchain.graph.nodes import Identifier, all_nodes, called_functions, neede
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import shape_of
+from toolchain.graph.state_moves import carried
 from toolchain.graph.states import NONE
 from toolchain.graph.work import Work, host_work
 from toolchain.passes.placement import is_boundary
@@ -94,26 +96,36 @@ class RegionCall:
 
 @dataclass(frozen=True)
 class Round:
-    """A state whose stored integers go round: the conversions at its input and its output, and the tensors that they convert to and from."""
+    """A state that goes round as it is stored: the conversions at its input and its output, with moves that undo each other, in the order in which
+    they run; and the tensors that they convert to and from."""
 
-    enter: ir.Node
-    leave: ir.Node
+    enter: tuple[ir.Node, ...]
+    leave: tuple[ir.Node, ...]
     taken: ir.Value
     made: ir.Value
+
+    @property
+    def left_alone(self) -> bool:
+        """Whether nothing else reads what the conversion at its output makes."""
+        return not self.leave[-1].outputs[0].uses() and all(
+            user in self.leave and not node.outputs[0].is_graph_output() for node in self.leave[:-1] for user, _ in node.outputs[0].uses()
+        )
 
 
 def find_round(model: ir.Model, taken: str, made: str) -> Round | None:
     """None for a state that operators of the host read, or that is not stored in one scale at both ends. taken, made: of the model's border."""
     given = next(value for value in model.graph.inputs if value.name == taken)
-    found = next(value for value in model.graph.outputs if value.name == made)
-    readers, leave = [node for node, _ in given.uses()], found.producer()
+    found = carried(given, next(value for value in model.graph.outputs if value.name == made))
+    readers, leave = [node for node, _ in found.taken.uses()], found.made.producer()
     if len(readers) != 1 or leave is None or given.is_graph_output() or not (is_boundary(readers[0]) and is_boundary(leave)):
         return None
     (enter,), source = readers, leave.inputs[0]
     if len(enter.inputs) != 1 or len(leave.inputs) != 1 or source is None or source is enter.outputs[0]:
         return None
     stored, other = ((value.dtype, *(value.metadata_props.get(key) for key in (SCALE, ZERO))) for value in (enter.outputs[0], source))
-    return Round(enter, leave, enter.outputs[0], source) if stored == other and stored[1] is not None else None
+    if stored != other or stored[1] is None:
+        return None
+    return Round((*found.enter, enter), (leave, *found.leave), enter.outputs[0], source)
 
 
 def find_rounds(model: ir.Model, states: Mapping[str, str]) -> dict[str, Round]:
@@ -148,14 +160,15 @@ class _Cut:
         self.values = {value.name or "": value for value in (*graph.inputs, *made, *self.constants.values())}
         self.wanted = {value.name or "" for value in graph.outputs}
         numbers = {node: number for number, node in enumerate(self.nodes)}
-        self.enter = [numbers[each.enter] for each in rounds]
-        self.leave = [numbers[each.leave] for each in rounds if not each.leave.outputs[0].uses()]
+        self.enter = [[numbers[node] for node in each.enter] for each in rounds]
+        self.leave = [[numbers[node] for node in each.leave] for each in rounds if each.left_alone]
 
     def steps(self) -> tuple[HostModel | RegionCall, ...]:
         given = [value.name or "" for value in self.model.graph.inputs]
-        entered, left = ([name for number in numbers for name in self.items[number].writes] for numbers in (self.enter, self.leave))
-        first = [self._host(self.enter, entered)] if entered else []
-        last = [self._host(self.leave, left)] if left else []
+        entered, left = ([name for each in chains for name in self.items[each[-1]].writes] for chains in (self.enter, self.leave))
+        first, last = (
+            [self._host([*chain.from_iterable(chains)], made)] if made else [] for chains, made in ((self.enter, entered), (self.leave, left))
+        )
         return (*self._constants(), *first, *self._steps([*given, *entered]), *last)
 
     def _constants(self) -> Iterator[HostModel]:
@@ -164,7 +177,7 @@ class _Cut:
             yield self._host([], sorted(fixed))
 
     def _steps(self, given: Sequence[str]) -> Iterator[HostModel | RegionCall]:
-        apart = {*self.enter, *self.leave}
+        apart = {*chain.from_iterable((*self.enter, *self.leave))}
         numbers = [number for number in range(len(self.items)) if number not in apart]
         for turn in turns([self.items[number] for number in numbers], given):
             items = [numbers[number] for number in turn.items]
