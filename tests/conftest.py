@@ -2,6 +2,8 @@
 
 import gc
 import os
+import random
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,18 +45,46 @@ LONGEST = (
 """Files of more than twenty seconds: they begin first, so that workers end together."""
 
 
+DRAW = "TILEWRIGHT_DRAW"
+"""The variable with the number by which a run draws the cases of tests marked `drawn`; workers of one run inherit it."""
+
+
+def pytest_configure() -> None:
+    os.environ.setdefault(DRAW, str(secrets.randbelow(1_000_000)))
+
+
+def pytest_report_header() -> str:
+    return f"cases drawn by {DRAW}={os.environ[DRAW]}, {SHARE:g} of the examples of laws"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first. Each law takes its share of examples once, however many parameters its test has. Where laws do not draw all their examples,
-    tests marked `nightly` are left out: others of their file show the same on a smaller input."""
-    if SHARE < 1:
-        left = [item for item in items if item.get_closest_marker("nightly")]
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=left)
+    tests marked `nightly` are left out, as others of their file show the same on a smaller input, and so are all cases of a test marked `drawn` but
+    as many as the mark says: each run draws others. A test that is asked for by its name, or by a mark, runs."""
+    asked = config.option.keyword or config.option.markexpr or any("::" in argument for argument in config.args)
+    if SHARE < 1 and not asked:
+        left = {item for item in items if item.get_closest_marker("nightly")} | _not_drawn(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     laws = dict.fromkeys(law for item in items if getattr(law := getattr(item, "obj", None), "is_hypothesis_test", False))
     for law in laws:
         stated = getattr(law, STATED, settings())
         setattr(law, STATED, settings(stated, max_examples=max(round(SHARE * stated.max_examples), min(FEWEST, stated.max_examples))))
+
+
+def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The cases of tests marked `drawn(N)` that this run leaves out: all but N of each test."""
+    cases = dict[str, list[pytest.Item]]()
+    for item in items:
+        if item.get_closest_marker("drawn"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left = set[pytest.Item]()
+    for test, own in cases.items():
+        (count,) = own[0].get_closest_marker("drawn").args
+        taken = random.Random(f"{os.environ[DRAW]} {test}").sample(own, min(count, len(own)))
+        left |= {*own} - {*taken}
+    return left
 
 
 @pytest.hookimpl(optionalhook=True)

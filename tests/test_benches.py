@@ -114,6 +114,7 @@ def bench(name: str, words: str, folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", [*SMALL_RUNS, *(LONGER_RUNS if os.environ.get("TILEWRIGHT_SLOW") else ())])
 def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
     """Exit 1 is a goal that was missed, which a small input may do."""

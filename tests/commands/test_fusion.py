@@ -46,6 +46,7 @@ layers:
 """
 
 
+@pytest.mark.nightly
 def test_an_oracle_is_learnt_and_prices_groups(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (shared / "other.yaml").write_text(OTHER)
     assert main(["fusion", "learn", "target=vta", "model=digits,other.yaml", "--held-out", "other"]) == 0
@@ -59,6 +60,7 @@ def test_an_oracle_is_learnt_and_prices_groups(shared: Path, capsys: pytest.Capt
     assert region["apart"] == pytest.approx(exact["apart"], rel=0.15)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -15,6 +15,7 @@ def test_the_pages_for_users_have_commands() -> None:
     assert {"command-line.md", "python.md", "your-first-machine.md"} <= {page.name for page in PAGES}
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_file_and_command_of_the_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if missing := lacking(page):

@@ -65,6 +65,7 @@ def program(text: str, a: int) -> Program:
     return decode(tiny(text), streams([word(0, a=a)]))
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("name", [*BOTH_SIDES])
 def test_a_choice_by_data_reads_both_sides(name: str) -> None:
     outside, inside = program(BOTH_SIDES[name], 9), program(BOTH_SIDES[name], 1)

@@ -47,6 +47,7 @@ def differences(one: State, other: State) -> list[str]:
     return [name for a, b in pairs for name in a if not np.array_equal(a[name], b[name])]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
 @settings(max_examples=8, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -59,6 +60,7 @@ def test_engines_agree(case: int, data: st.DataObject) -> None:
     assert differences(expected, after(numpy_engine.run, program, seed, order)) == [], "what was remembered of the first time differs"
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
 def test_orders_agree_where_there_is_no_race(case: int) -> None:
     machine, free, other_orders = machine_of(case), 0, 0
@@ -93,6 +95,7 @@ def races(program: Program, seed: int) -> bool:
     return bool(len(found) or len(prints.faults) or control_conflicts(prints) or stale or sync_faults(program, tokens, order, clocks))
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{Path(n).stem}{''.join(o.values())}" for n, o in CASES])
 def test_random_programs_use_every_instruction(case: int) -> None:
     machine = machine_of(case)

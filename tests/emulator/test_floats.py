@@ -22,6 +22,7 @@ def differences(program: Program, seed: int, order: Ints, expected: State, engin
     return [name for name, values in expected.memories.items() if not np.array_equal(values, state.memories[name])]
 
 
+@pytest.mark.drawn(12)
 @pytest.mark.parametrize(("kind", "low"), KINDS)
 @pytest.mark.parametrize("seed", range(6))
 def test_engines_agree(kind: str, low: str, seed: int) -> None:

@@ -44,6 +44,7 @@ def outcome(engine: Engine, program: Program, state: State) -> dict[str, object]
     return {name: memory.tobytes() for name, memory in after.memories.items()}
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", [*TEXTS])
 def test_engines_agree(name: str) -> None:
     for seed in range(4):

@@ -108,6 +108,7 @@ def outcome(program: Program, seed: int, engine: str) -> tuple[str, State]:
     return "", state
 
 
+@pytest.mark.drawn(20)
 @pytest.mark.parametrize("ways", [1, 2])
 @pytest.mark.parametrize("semantics", list(SEMANTICS.values()), ids=list(SEMANTICS))
 def test_same_as_the_reference(semantics: str, ways: int) -> None:
@@ -146,6 +147,7 @@ def code_of(engine: Callable[[Program, State, Ints], None], program: Program, st
     return ""
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("semantics", list(SEMANTICS.values()), ids=list(SEMANTICS))
 def test_repeated_instructions_read_the_data_that_is_there(semantics: str) -> None:
     machine = tiny(semantics)

@@ -131,6 +131,7 @@ def test_random_text_is_refused_or_survives(tokens: list[str], machine: Machine)
     assert read(machine, disassemble(program)).streams == program.streams
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1 << 32), at=st.floats(0, 1), noise=st.text(alphabet="0=x# .\n-", min_size=1, max_size=3))

@@ -122,6 +122,7 @@ def functions() -> list[ctypes.c_int64]:
     return compiled([(e, data) for data in (False, True) for e in CASES])
 
 
+@pytest.mark.drawn(26)
 @pytest.mark.parametrize("number", range(2 * len(CASES)))
 def test_exact(functions: list, number: int) -> None:
     @settings(max_examples=30, deadline=None)

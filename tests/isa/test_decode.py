@@ -71,6 +71,7 @@ def test_decode_undoes_encode(name: str, seed: int) -> None:
     assert encode_program(program) == program.streams
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=25, deadline=None)
 @given(seed=SEEDS, changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=3), cut=st.integers(0, 12))

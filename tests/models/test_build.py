@@ -52,6 +52,7 @@ def check(found: dict[str, tuple[str, np.ndarray]]) -> None:
             assert DEAD < (value > 0).mean() < OPEN, (name, (value > 0).mean())
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     "name", ["resnet18", "squeezenet", "mobilenet_v2", "densenet121", "inception_v1", "tiny_yolov3", "light_shufflenet", "light_inception_v2"]
 )
@@ -122,6 +123,7 @@ def test_onnx_onnx_ir_and_onnx_runtime_read_the_same_weights(tmp_path: Path) -> 
     assert onnxruntime.InferenceSession(str(path)).run(None, {"image": np.ones((1, 4, 12, 10), np.float32)})[0].shape == (1, 3)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", ["mobilenet_v2", "light_shufflenet", "digits"])
 def test_builds_are_equal_whatever_the_hash_seed_and_number_of_threads(name: str, tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from toolchain.models.build import build_model; from toolchain.models.load import load_model\n"

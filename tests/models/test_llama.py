@@ -47,6 +47,7 @@ def test_tables_name_each_angle_twice_and_turn_by_one_more_a_row() -> None:
     np.testing.assert_allclose(cos[0] ** 2 + sin[0] ** 2, 1, atol=2e-3)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("by_heads", [False, True])
 def test_greedy_tokens_are_those_of_the_file(tmp_path: Path, by_heads: bool) -> None:
     """So are caches by heads, which go round as sequences."""

@@ -40,6 +40,7 @@ def joined(kind: OperationKind, operand: Operand, parts: list[Array], axes: Axes
     return np.concatenate(parts, PICTURE_AXES[len(operand.axes)].index(axes[-1])) if operand.name in (*kind.data, "y") else parts[0]
 
 
+@pytest.mark.drawn(27)
 @pytest.mark.parametrize("axes", [ROWS, IMAGES])
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - TABLES))
 @settings(max_examples=8, deadline=None)

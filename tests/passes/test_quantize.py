@@ -125,6 +125,7 @@ def quantized(proto: onnx.ModelProto, numerics: Numerics, folder: Path, options:
     return run_passes(base, steps, Context("net.onnx", numerics=numerics, table=table)), table
 
 
+@pytest.mark.drawn(13)
 @pytest.mark.parametrize("method", ["max", "percentile", "error"])
 @pytest.mark.parametrize("rule", RULES)
 def test_every_stored_tensor_is_equal_in_both(rule: str, method: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def costs_of(case: Case, machine: Machine) -> CostTable:
     return cost_rows(machine, case.built.partitioned, {}, times, samples_of(regions))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("name", CASES)
 @given(rates=st.lists(st.floats(0.01, 1000), min_size=7, max_size=7))
 def test_rows_add_up_to_the_modelled_time_at_any_price(name: str, rates: list[float], known: dict[str, Case]) -> None:

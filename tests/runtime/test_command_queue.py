@@ -124,6 +124,7 @@ def test_a_machine_of_many_streams_is_refused() -> None:
     assert "E1126" in refusal(lambda: CommandQueue(EmulatedQueueDevice(machine), {}))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("target", "limits"), [("vta", Limits(12)), ("dpuv3", Limits(9)), ("dpuv3", Limits(1000, each=3))])
 def test_any_machine_s_program_runs_command_by_command(target: str, limits: Limits) -> None:
     """A compiled region's instructions, pushed one after the other: what is latched and what is on chip lives through the flushes."""

@@ -25,6 +25,7 @@ from toolchain.schedule.read_region import read_region
 from toolchain.spec.load import load_machine
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("target", ["vta", "dpuv3", "clib"])
 def test_the_test_images_of_digits(target: str, tmp_path: Path) -> None:
     machine, network = load_machine(target), load_model("digits")

@@ -59,6 +59,7 @@ def test_samples_come_in_groups_and_the_last_one_is_filled_up(target: str) -> No
         assert all(np.array_equal(array, wanted[name][:count]) for name, array in outcome.outputs.items())
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_copies_take_a_sample_each_and_none_knows_of_the_others(count: int) -> None:
     several, one = opened("stcp920", bundle("stcp920", 3)), opened("stcp920", bundle("stcp920"))

@@ -46,6 +46,7 @@ def test_the_program_gives_the_same_bytes_and_sanitizers_find_nothing(tmp_path: 
     assert _failed(model)[0] == 2
 
 
+@pytest.mark.drawn(1)
 @needs_compiler
 @pytest.mark.parametrize("target", ["clib", "vta", pytest.param("dpuv3", marks=pytest.mark.nightly)])
 def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> None:
@@ -69,6 +70,7 @@ def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> N
     assert np.frombuffer(done.stdout, np.float32).tolist() == wanted
 
 
+@pytest.mark.drawn(1)
 @needs_compiler
 @pytest.mark.parametrize(
     ("target", "wide"), [("vta", False), pytest.param("dpuv3", False, marks=pytest.mark.nightly), ("dpuv3", True), ("dnnvm", False)]
@@ -82,6 +84,7 @@ def test_a_device_in_another_process_gives_the_same_bytes(target: str, wide: boo
     assert (done.stderr, done.stdout) == (b"", plain(target, wide).executor.run({"x": samples[:, 0]}).outputs["y"].tobytes())
 
 
+@pytest.mark.drawn(1)
 @needs_compiler
 @pytest.mark.parametrize("target", ["clib", "vta"])
 def test_samples_are_steps_of_a_model_with_states(target: str, tmp_path: Path) -> None:

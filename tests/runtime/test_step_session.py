@@ -54,6 +54,7 @@ def check(session: StepSession, number: int = 0) -> None:
         assert states["count"].tolist() == wanted["next_count"].tolist()
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("target", ["gemmini", "vta", "dpuv3", "stcp920"])
 def test_steps_equal_the_integer_network_on_every_machine(target: str) -> None:
     session = built(target).session()

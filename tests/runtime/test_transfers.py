@@ -62,6 +62,7 @@ def cut(target: str) -> Compiled:
     return compile_network(plain_network(), "plain", Cut(target), pictures(4))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("count", [1, 5])
 def test_results_are_those_of_the_integer_network(target: str, count: int) -> None:
@@ -200,6 +201,7 @@ def places(target: str, manifest: Manifest | None = None) -> dict[str, StatePlac
     return {place.state.input: place for place in state_places(executor.machines, manifest or executor.manifest)}
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("target", "stored"), [("gemmini", HELD), ("vta", HELD), ("dpuv3", 4 * HELD)])
 def test_a_state_of_one_region_stays_on_the_device(target: str, stored: int) -> None:
     found = places(target)["h"]

@@ -45,6 +45,7 @@ def test_any_convolution_is_exact(operation: Operation, contexts: int) -> None:
     assert proven(compile_operation(MACHINE, KERNEL, operation, contexts, timed=2), operation)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("config", ["ultra96", "batch4_block8", "block32", "chisel", "hls"])
 def test_other_blocks_and_batches_are_exact(config: str) -> None:
     machine = load_machine("vta", config)
@@ -59,6 +60,7 @@ def test_the_reference_engine_and_random_orders_agree() -> None:
     assert all(proven(choice, operation, seed=seed) for seed in range(3))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("overrides", [{"LOG_INP_BUFF": "9"}, {"LOG_WGT_BUFF": "12"}, {"LOG_ACC_BUFF": "10"}, {"LOG_UOP_BUFF": "9"}])
 def test_tensors_many_times_a_buffer_are_exact(overrides: dict[str, str]) -> None:
     machine = load_machine("vta", overrides=overrides)

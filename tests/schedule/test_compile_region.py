@@ -64,6 +64,7 @@ def test_no_effort_times_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile_schedule(space.machine, space.kernels, space.region, schedule, Options()).cycles >= known.cycles
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("policy", ["greedy", "climb", "cover", "optimal"])
 def test_no_policy_is_slower_than_the_greedy_one(policy: str) -> None:
     space = space_on("vta")
@@ -99,6 +100,7 @@ def random_region(kernels: Mapping[str, Kernel], seed: int, steps: int, batch: i
     return found if found.operations else None
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("name", "batch"), [("vta", 1), ("dpuv3", 4)])
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1 << 30), steps=st.integers(2, 9))

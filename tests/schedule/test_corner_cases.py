@@ -57,6 +57,7 @@ HOST: Mapping[str, Mapping[str, str]] = {
 }
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", MACHINES)
 def test_only_these_corners_are_left_to_the_host(name: str) -> None:
     placed = {case.name: place_case(MACHINES[name], case) for case in CASES.values()}
@@ -65,6 +66,7 @@ def test_only_these_corners_are_left_to_the_host(name: str) -> None:
     assert not [(case, left[case]) for case, reason in HOST[name].items() if not re.search(reason, left[case])]
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", MACHINES)
 @settings(max_examples=12, deadline=None)
 @given(st.sampled_from(sorted(CASES)), st.sampled_from([1, 2, 4, 8, 16, 32]), st.booleans())
@@ -118,6 +120,7 @@ def concats(batch: int, width: int) -> Region:
     return Region("concats", tensors, ("x",), ("y",), (*operations, Bound(pool, {"x": inner, "y": "y"})), slices)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", ["dpuv3", "vta", "stcp920", "dnnvm:zu9"])
 def test_concats_of_concats_of_long_rows_are_exact(name: str) -> None:
     machine = load_machine(name)

@@ -60,6 +60,7 @@ def text_of(streams: int) -> str:
     return write_schedule(fetching_schedule(MACHINE, streams))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("streams", "copies"), [(1, 1), *(pytest.param(*way, marks=pytest.mark.nightly) for way in ((2, 1), (1, 2))), (2, 2), (1, 4)]
 )

@@ -91,6 +91,7 @@ def test_any_region_is_exact_on_the_images_of_each_copy(seed: int, steps: int) -
             assert exact(compiled, machine, 1)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("copies", "streams", "parts"), [(4, 1, 2), (3, 1, 2), (2, 2, 1)])
 def test_copies_may_have_several_streams_each_and_their_part_of_the_memory_of_their_cluster(copies: int, streams: int, parts: int) -> None:
     machine = load_machine("stcp920", "paper", {"CLUSTERS": "2", "CORES": "2", "L1_KIB": "32", "LOG_LLB": "16", "LOG_DDR": "20"})

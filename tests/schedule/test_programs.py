@@ -102,6 +102,7 @@ def test_what_orders_too_much_becomes_faster(vendor_streams: Path) -> None:
     assert round(timed(found).milliseconds, 2) == 9.42
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", SMALL, ids=lambda name: Path(name).stem)
 @given(seed=st.integers(0, 10_000))
 @example(seed=5642)  # a unit of dpuv3 that takes its work in another order

@@ -93,6 +93,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("text", BOMBS, ids=map(str, range(len(BOMBS))))
 def test_work_without_end_is_refused_soon(text: str, tmp_path: Path) -> None:
     start = time.process_time()

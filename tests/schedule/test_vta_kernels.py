@@ -57,6 +57,7 @@ def depthwise(shape: tuple[int, int, int, int], **options: Any) -> Operation:
     return made.depthwise("depthwise", shape, weight, bias, made.Window((3, 3), **window), made.Requantise(7))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.integers(1, 3))
@@ -95,6 +96,7 @@ FEW = [
 ]
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize("operation", FEW, ids=lambda o: o.name)
 @pytest.mark.parametrize("config", ["chisel", "hls", "batch4_block8", "block32"])
 def test_other_blocks_batches_and_fields_are_exact(config: str, operation: Operation) -> None:
@@ -121,6 +123,7 @@ LARGE = [
 ]
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("operation", LARGE, ids=lambda o: o.name)
 def test_tensors_larger_than_every_buffer_are_exact(operation: Operation) -> None:
     assert exact(compiled(operation, SMALL), operation)

@@ -37,6 +37,7 @@ def test_there_are_four_unlike_machines() -> None:
     assert {"vta", "dpuv3", "dnnvm", "stcp920"} <= set(list_targets())
 
 
+@pytest.mark.drawn(16)
 @pytest.mark.parametrize(("name", "config"), CONFIGURATIONS, ids=lambda text: Path(text).stem if text else "default")
 def test_a_machine_passes_every_check(name: str, config: str) -> None:
     machine = load_checked_machine(f"{name}:{config}" if config else name)

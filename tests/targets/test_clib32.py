@@ -45,6 +45,7 @@ def pools(seed: int, shape: tuple[int, int]) -> list[onnx.NodeProto]:
     return found
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("shape", [(12, 1), (2, 3), (5, 4)])
 def test_windows_past_the_padding_are_onnx_runtimes(shape: tuple[int, int]) -> None:
     nodes = pools(sum(shape), shape)

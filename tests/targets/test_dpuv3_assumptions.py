@@ -37,6 +37,7 @@ def around(operation: Operation) -> Region:
     return Region("around", {name: Shape(*shape) for name, shape in tensors.items()}, given, ("y",), tuple(bounds), {})
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("case", TELLING)
 def test_a_program_names_the_values_that_it_assumes_and_a_strict_one_needs_none(case: str) -> None:
     operation, telling = TELLING[case]

@@ -178,6 +178,7 @@ def ways(place: int, **more: int) -> Iterator[Mapping[str, Any]]:
     yield from ({**way, **more} for way in (WAYS if ALL else (WAYS[place % len(WAYS)],)))
 
 
+@pytest.mark.drawn(14)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("height", HEIGHTS)
 def test_last_rows_are_computed_as_eight(height: int, window: tuple[int, int, int]) -> None:
@@ -186,6 +187,7 @@ def test_last_rows_are_computed_as_eight(height: int, window: tuple[int, int, in
         assert run(last_rows(height, window), **way)
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("stride", [2, 3])
 @pytest.mark.parametrize("height", HEIGHTS)
 def test_last_rows_of_every_so_manyth_pixel_are_computed_as_eight(height: int, stride: int) -> None:
@@ -230,6 +232,7 @@ SIDES = [
 ]
 
 
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize("by", ["sub_convolutions", "stuffed"])
 @pytest.mark.parametrize(("size", "stride", "pad", "more", "names"), SIDES)
 def test_transposed_convolutions(size: int, stride: int, pad: int, more: int, names: str, by: str) -> None:

@@ -58,6 +58,7 @@ def test_there_are_64_programs() -> None:
     assert len(GOLDEN) == 64
 
 
+@pytest.mark.drawn(24)
 @pytest.mark.parametrize(("engine", "path"), RUNS)
 def test_programs_of_the_functional_model(machine: Machine, path: Path, engine: str) -> None:
     check_golden(machine, path, FAST[engine])

@@ -32,6 +32,7 @@ def verdict(model: str | Path, folder: Path) -> ModelVerdict:
     return verify_model(built, samples, SAMPLE)
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_random_operations(kernel: str) -> None:
     assert check_kernel(GEMMINI, KERNELS[kernel], kinds_of(GEMMINI), count=1, seed=len(kernel)).computed == 1

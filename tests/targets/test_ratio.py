@@ -73,6 +73,7 @@ def test_sums_that_are_narrower_than_the_section_says_are_noticed(tmp_path: Path
     assert not verdict(machine, "digits", tmp_path / "build").exact
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("name", "seed"), [("ratio", 0), ("ratio", 1), ("ratio", 3), ("factor", 2)])
 def test_random_networks(name: str, seed: int, tmp_path: Path) -> None:
     """Layers of every kind, and graphs with outputs inside, sums of any two tensors and concatenations."""
@@ -81,6 +82,7 @@ def test_random_networks(name: str, seed: int, tmp_path: Path) -> None:
     assert found.exact, verdict_text(found)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("kernel", load_kernels(load_machine(str(RATIO))))
 def test_every_kernel_is_exact(kernel: str, tmp_path: Path) -> None:
     for path in (RATIO, factor(tmp_path)):
@@ -106,6 +108,7 @@ MISTAKES: Mapping[str, tuple[str, Change]] = {
 }
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_planted_mistake_is_found(case: str, tmp_path: Path) -> None:
     kernel, change = MISTAKES[case]

@@ -74,6 +74,7 @@ def run_layer(compute: str, x: Array, weights: Array, y: Array, params: bytes = 
     return read(execute(machine(), text, {"ddr": images}), "ddr", Y * LINE, y.shape)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("stride", "dilation", "pad"), [(1, 1, 1), (2, 1, 1), (1, 2, 2)])
 def test_convolution_with_a_multiplier_for_each_channel(stride: int, dilation: int, pad: int) -> None:
     x, w = random_int8(1, 3, 4, 32), random_int8(2, 64, 3, 3, 32)

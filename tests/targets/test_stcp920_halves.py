@@ -156,6 +156,7 @@ def after(engine: Engine, program: Program, seed: int, specials: float) -> State
     return state
 
 
+@pytest.mark.drawn(18)
 @pytest.mark.parametrize("specials", [pytest.param(0.0, marks=pytest.mark.nightly), 0.01, 0.3])
 @pytest.mark.parametrize(("name", "more"), VARIANTS, ids=[f"{n}-{'-'.join(map(str, m.values()))}" for n, m in VARIANTS])
 def test_engines_agree_to_the_bit(name: str, more: Fields, specials: float) -> None:

@@ -143,6 +143,7 @@ layers:
 """
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("tokens", "causal", "more"),
     [(32, False, {}), (21, True, {"streams": "2"}), (32, False, {"images": "2"}), (21, False, {"batch": "2"})],

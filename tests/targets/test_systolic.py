@@ -161,6 +161,7 @@ FENCED = "    memories: [spad, acc, array]\n"
 """What a reservation station compares: DRAM is not among it, so tensors that go through it need a fence."""
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("interlock", "fences"), [(INTERLOCK, 0), (COUPLED.replace("LAG", "4"), 0), (FENCED, 3)], ids=["all is compared", "coupled", "with fences"]
 )
@@ -177,6 +178,7 @@ def test_digits_is_exact(interlock: str, fences: int, monkeypatch: pytest.Monkey
     assert names.count("FENCE") == fences
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("rows", [1, 7, 120])
 def test_a_matrix_product_takes_all_rows_in_one_run(rows: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TILEWRIGHT_PATH", str(MACHINES))

@@ -83,6 +83,7 @@ NIGHTLY = ("a reason of offloading", "a template")
 """What the graph depends on as on what may be offloaded, and on kernels."""
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("old", "new", "path", "wanted"),
     [pytest.param(o, n, p, w, id=name, marks=pytest.mark.nightly if name in NIGHTLY else ()) for name, p, o, n, w in CHANGES],
@@ -98,6 +99,7 @@ def test_only_what_a_change_touches_runs_again(
     assert _again(capfd) == []
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("stage", "module", "function", "path", "word"),
     [

@@ -35,6 +35,7 @@ SEEDS = {("stcp920:f16", "squares"): 4, ("stcp920:f16", "strided"): 7}
 """Of operations that are small; other kernels draw a small one with the third."""
 
 
+@pytest.mark.drawn(24)
 @pytest.mark.parametrize(("target", "kernel"), [*CASES, *HALVES])
 def test_every_kernel_is_exact(target: str, kernel: str) -> None:
     machine = load_machine(target)
@@ -99,6 +100,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("target", "kernel", "old", "new", "message"), WRONG)
 def test_a_wrong_kernel_is_found_out(target: str, kernel: str, old: str, new: str, message: str, tmp_path: Path) -> None:
     shutil.copy(TARGETS / f"{target}.yaml", tmp_path)
@@ -118,6 +120,7 @@ ROUNDED = [
 """Machines whose file, or a kernel of which, says another rounding than their instructions have, or no upper limit."""
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("target", "kernel", "file", "old", "new"), ROUNDED)
 def test_a_wrong_rounding_or_limit_shows_in_a_dozen_shapes(target: str, kernel: str, file: str, old: str, new: str, tmp_path: Path) -> None:
     shutil.copy(TARGETS / f"{target}.yaml", tmp_path)

@@ -42,6 +42,7 @@ from toolchain.verify.verdict import Difference, RegionVerdict, verdict_text
 TARGET = "stcp920:f16"
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1, 2])
 def test_random_networks_climb_the_ladder(seed: int, tmp_path: Path) -> None:
     (tmp_path / "random.yaml").write_text(network(seed))
@@ -95,6 +96,7 @@ layers:
 """
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("tokens", "causal", "more"),
     [
@@ -129,6 +131,7 @@ DECODERS: list[tuple[DecoderShape, dict[str, str]]] = [
 ]
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("shape", "more"),
     [*DECODERS, pytest.param(DECODERS[1][0], {"batch": "2"}, marks=pytest.mark.nightly)],  # a batch of an encoder's layer stands above
@@ -188,6 +191,7 @@ decoder (float[1, 12, 128] x) => (float[1, 12, 128] y, float[1, 2, 12, 32] keys,
 """
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("text", "norms"), [(STANDARD, 1), (FUSED, 2)], ids=["the standard's", "com.microsoft's"])
 def test_operators_of_todays_decoders_stand_on_the_machine_as_a_whole(text: str, norms: int, tmp_path: Path) -> None:
     model, rng = parser.parse_model(text), np.random.default_rng(0)

@@ -49,6 +49,7 @@ def test_vta_goldens() -> None:
             assert np.array_equal(state.memories["dram"][0, :size], data["dram_after"].ravel()), path
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("flags", [(), ("-DTW_INTRINSICS",), ("-DTW_PLAIN",)], ids=["this CPU", "by intrinsics", "any CPU"])
 @pytest.mark.parametrize("name", sorted(SMALL))

@@ -103,6 +103,7 @@ def test_a_reduction_inside_another_is_one_outside_too(text: str) -> None:
     _equal(tiny(text, AGAIN))
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("name", TEXTS)
 def test_equals_reference(name: str) -> None:
     _equal(tiny(TEXTS[name]))

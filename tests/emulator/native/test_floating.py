@@ -208,6 +208,7 @@ def test_packs_stay_in_their_room() -> None:
     assert f"(tw_packs + {first.bytes})" in " ".join(pack_names([first, second]))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.skipif(not native.available(), reason="no C compiler")
 @pytest.mark.parametrize(("low", "kept"), [("f16", 3), ("bf16", 16), ("f8e4m3", 19), ("f8e5m2", 33), ("f32", 50)])
 def test_sums_equal_the_reference(low: str, kept: int) -> None:

@@ -81,6 +81,7 @@ def small_uops(state: State, rng: np.random.Generator) -> None:
     state.memories["uop"][0, :256] = words.astype("<u4").view(np.uint8)
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(
     "overrides", [{}, {"LOG_BATCH": "2", "LOG_BLOCK": "3"}, {"LOG_BATCH": "1", "LOG_INP_WIDTH": "4"}, {"LOG_BLOCK": "5"}], ids=str

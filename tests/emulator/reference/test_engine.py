@@ -37,6 +37,7 @@ def in_text_order(program: Program) -> Ints:
     return np.arange(len(program))
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
 def test_vta_goldens_in_queue_order(path: Path) -> None:
     assert vta_result(path, issue_order)

@@ -121,6 +121,7 @@ NIGHTLY = ("r01_ordered", "r13_shuffled")
 GOLDEN = [pytest.param(p.stem, marks=pytest.mark.nightly if p.stem in NIGHTLY else ()) for p in sorted(DATA.glob("[ur]*.npz"))]
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_exact_on_golden_programs(name: str) -> None:
     program, state = golden_program(name)
@@ -132,6 +133,7 @@ FIELDS = st.tuples(
 )
 
 
+@pytest.mark.drawn(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=12, deadline=None)
 @given(st.lists(FIELDS, max_size=5), st.lists(FIELDS, max_size=5), st.integers(0, 2**32 - 1))

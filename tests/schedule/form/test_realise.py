@@ -40,6 +40,7 @@ def assert_survives(name: str, region: Region) -> None:
     assert same(compile_region(MACHINES[name], KERNELS[name], region, QUICK, again), found)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("name", "region"), [("dpuv3", block(20)), ("dpuv3", block(260)), ("dpuv3", large(196)), ("vta", two_convolutions())])
 def test_printed_and_read_it_gives_the_same_program(name: str, region: Region) -> None:
     assert_survives(name, region)

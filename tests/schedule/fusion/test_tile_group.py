@@ -65,6 +65,7 @@ def moved(compiled: CompiledRegion) -> int:
     return sum(int(part[:, dram].sum()) for part in (compiled.checked.footprints.traffic_read, compiled.checked.footprints.traffic_written))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     region = CHAINS[name]
@@ -77,6 +78,7 @@ def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     assert not hidden & set(found.map.tensors)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("variant", ["chisel", pytest.param("block32", marks=pytest.mark.nightly)])
 def test_other_variants_of_the_machine(variant: str, name: str) -> None:
@@ -99,6 +101,7 @@ def function(shape: tuple[int, int, int, int]) -> Operation:
     return made.made("silu", "silu", {"x": shape}, {"table": np.arange(-128, 128, dtype=np.int64)[::-1] // 2})
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("images", [1, 2])
 @pytest.mark.parametrize("cores", [1, 2])
 def test_functions_and_sums_where_another_operation_left_its_tile(cores: int, images: int) -> None:

@@ -24,6 +24,7 @@ def group_of(name: str) -> TileGroup:
     return found
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("contexts", [1, 2])
 def test_slots_of_all_members_stand_beside_each_other(name: str, contexts: int) -> None:

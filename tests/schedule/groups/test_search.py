@@ -100,6 +100,7 @@ def group_of(name: str) -> CompiledRegion:
     return built(CHAINS[name], schedule_of(name))
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_is_one_group_that_is_exact_and_moves_less(name: str) -> None:
     region = CHAINS[name]

@@ -113,6 +113,7 @@ def derive(machine: Machine, lines: list[Line], seeds: tuple[int | None, ...] = 
 CHIPS = {"a cluster": (1, 3), "two clusters": (2, 2), "one event": (1, 3, 255, 1), "few events": (2, 2, 255, 2), "shallow": (2, 2, 1, 16)}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("shape", CHIPS)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)

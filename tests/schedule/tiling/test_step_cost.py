@@ -102,6 +102,7 @@ def steps(problem: Problem, tiling: Tiling) -> int:
     return math.prod(-(-problem.extents[name] // size) for name, size in tiling.sizes.items())
 
 
+@pytest.mark.drawn(10)
 @pytest.mark.parametrize(("machine", "kernel"), KERNELS)
 def test_a_step_costs_what_its_instructions_are_charged(machine: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each step by itself: in a program, those that set a register to what it holds are left out."""

@@ -94,6 +94,7 @@ def cycles_of(problem: Problem, tiling: Tiling) -> float:
     return time_program(compiled.program, checked.footprints, checked.provenance, checked.tokens).cycles
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("shape", "weights", "spread", "count"),
     [((1, 64, 14, 14), (256, 1, 1), 1.3, 8), ((1, 32, 56, 56), (128, 1, 1), 1.3, 8), ((1, 32, 28, 28), (32, 5, 5), 1.05, 16)],
