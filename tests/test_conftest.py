@@ -1,4 +1,4 @@
-"""Laws draw a share of the examples that they state, and long tests wait for the night."""
+"""Laws draw a share of the examples that they state, tests of many cases some of them, and long tests wait for the night."""
 
 from pathlib import Path
 
@@ -52,7 +52,66 @@ def test_long_tests_run_where_laws_draw_all_of_their_examples(
     share: str, passed: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILEWRIGHT_EXAMPLES", share)
-    pytester.makeini("[pytest]\nmarkers = nightly: long\n")
-    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text())
-    pytester.makepyfile(MARKED)
+    started(MARKED, pytester)
     pytester.runpytest_subprocess("-q", "--strict-markers").assert_outcomes(passed=passed, deselected=2 - passed)
+
+
+CASES = """
+import pytest
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("case", range(20))
+def test_any(case):
+    with open("cases", "a") as file:
+        file.write(f"{case} ")
+
+@pytest.mark.drawn(3)
+@pytest.mark.parametrize("case", range(2))
+def test_few(case): pass
+"""
+
+
+def drawn_cases(pytester: pytest.Pytester) -> str:
+    """The cases that a run took, which are then forgotten."""
+    path = Path(pytester.path, "cases")
+    found = path.read_text()
+    path.unlink()
+    return found
+
+
+def started(text: str, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n  nightly: long\n  drawn(count): some\n")
+    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text())
+    pytester.makepyfile(text)
+
+
+def test_a_run_draws_cases_and_a_number_repeats_them(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(CASES, pytester)
+    found = list[str]()
+    for number in ("1", "1", "2"):
+        monkeypatch.setenv("TILEWRIGHT_DRAW", number)
+        pytester.runpytest_subprocess("-q", "--strict-markers").assert_outcomes(passed=5, deselected=17)
+        found.append(drawn_cases(pytester))
+    assert found[0] == found[1] != found[2]
+
+
+def test_workers_of_a_run_draw_the_same_cases(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILEWRIGHT_DRAW", raising=False)
+    started(CASES, pytester)
+    found = pytester.runpytest_subprocess("-n", "2")
+    found.assert_outcomes(passed=5)
+    found.stdout.fnmatch_lines("cases drawn by TILEWRIGHT_DRAW=*")
+
+
+@pytest.mark.parametrize(("asked", "passed"), [(["test_asked.py::test_any"], 20), (["-k", "any"], 20), (["-m", "drawn"], 22)])
+def test_cases_that_are_asked_for_all_run(asked: list[str], passed: int, pytester: pytest.Pytester) -> None:
+    started(CASES, pytester)
+    (written,) = Path(pytester.path).glob("test_*.py")
+    written.rename(Path(pytester.path, "test_asked.py"))
+    pytester.runpytest_subprocess(*asked).assert_outcomes(passed=passed, deselected=2 if passed == 20 and asked[0] == "-k" else 0)
+
+
+def test_all_cases_run_where_laws_draw_all_of_their_examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_EXAMPLES", "1")
+    started(CASES, pytester)
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=22)
