@@ -15,8 +15,8 @@ FORMS = {
     "computed": {"attention_values", "matmul", "matmul_heads", "multiply", "multiply_channels", "spaced_attention_values"},
     "table": {"gelu", "hard_swish", "mish", "sigmoid", "silu", "tanh"},
     "real": {
-        "attention_probabilities", "layer_norm", "masked_attention_probabilities", "rms_norm", "rotary", "scaled_layer_norm", "scaled_rms_norm",
-        "softmax", "spaced_attention_probabilities", "spaced_masked_attention_probabilities",
+        "attention_probabilities", "layer_norm", "masked_attention_probabilities", "place_row", "rms_norm", "rotary",
+        "scaled_layer_norm", "scaled_rms_norm", "softmax", "spaced_attention_probabilities", "spaced_masked_attention_probabilities",
     },
 }  # fmt: skip
 

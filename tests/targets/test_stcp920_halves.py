@@ -48,6 +48,7 @@ ROWS: dict[str, Fields] = {
     "NARROW": {"rows": 2, "width": 3, "groups": 2, "params": 200, "target": 64, "target_pixel": 4, "target_row": 12},
     "HADD": PAIR,
     "HMUL": {**PAIR, "b_row": 0, "b_pixel": 0},
+    "HPLACE": {**PAIR, "rows": 40, "width": 1, "a": 400, "b_row": 0, "flags": 200, "target": 1000},
     "HPOOL": {
         **WINDOW,
         "rows": 2,
@@ -102,7 +103,8 @@ ROWS: dict[str, Fields] = {
 }
 VARIANTS: list[tuple[str, Fields]] = [
     ("HMMA", {}), ("HMMA", {"accumulate": 1, "dilation_h": 2, "stride_w": 2}), ("HDWCONV", {}), ("HDWCONV", {"accumulate": 1}), ("NARROW", {}),
-    ("HADD", {}), ("HADD", {"relu": 1}), ("HMUL", {}), ("HMUL", {"relu": 1}), ("HPOOL", {"kind": 0}), ("HPOOL", {"kind": 1}),
+    ("HADD", {}), ("HADD", {"relu": 1}), ("HMUL", {}), ("HMUL", {"relu": 1}), ("HPLACE", {}), ("HPLACE", {"target": 400}),
+    ("HPOOL", {"kind": 0}), ("HPOOL", {"kind": 1}),
     *(("HFUNC", {"function": number}) for number in range(6)),
     ("NARROW", {"plain": 1}), ("HSOFTMAX", {"factor": 0x3E3504F3}), ("HSOFTMAX", {"masked": 1}),
     ("HSOFTMAX", {"channels": 51}), ("HSOFTMAX", {"masked": 1, "channels": 33}), ("HSOFTMAX", {"masked": 1, "mask_row": 4}),
@@ -193,6 +195,16 @@ def test_a_product_may_take_one_pixel_for_all() -> None:
     for pixel in range(6):
         expected = (halves(state, pixel * 4, 64) * halves(state, 30, 64)).astype(np.float16)
         assert np.array_equal(halves(state, 64 + pixel * 4, 64), expected.astype(np.float32))
+
+
+def test_a_row_stands_where_a_flag_is_above_zero() -> None:
+    """Forty rows of 64 channels, whose flags stand along the channels of two blocks."""
+    state = after(ENGINES[-1], program_of("HPLACE", ROWS["HPLACE"]), 5, 0.0)
+    flags, new = halves(state, 200, 64), halves(state, 30, 64)
+    for row in range(40):
+        old = halves(state, 400 + row * 12, 64)
+        assert np.array_equal(halves(state, 1000 + row * 12, 64), new if flags[row] > 0 else old)
+    assert 0 < (flags[:40] > 0).sum() < 40
 
 
 @pytest.mark.parametrize("neighbours", [0, 1])

@@ -32,6 +32,7 @@ from toolchain.passes.attention_parts import Mask, chain, find_mask, lay_out_mas
 from toolchain.passes.context import Context, Device, Pass
 from toolchain.passes.lay_out_caches import lay_out_caches
 from toolchain.passes.lay_out_rotary import lay_out_rotary
+from toolchain.passes.lay_out_rows import lay_out_rows
 
 SEQUENCE = 3
 """Axes of [batch, rows, channels]."""
@@ -197,6 +198,7 @@ class LayOutAttention(Pass):
     def run(self, model: ir.Model, context: Context) -> ir.Model:
         lay_out_rotary(model.graph, context.device)
         lay_out_caches(model.graph, context.device)
+        lay_out_rows(model.graph, context.device)
         for node in list(model.graph):
             found = find_attention(node)
             family = None if found is None or found.laid_out else family_for(context.device, found)

@@ -40,17 +40,18 @@ def find(template: Template, anchor: ir.Node) -> Match | Reason | None:
     found = _match(template.pattern, anchor.outputs[0], Match(template), True)
     if found is None or anchor not in found.taken:
         return None
-    return _unfit(found) or next((reason for word, argument in template.where if (reason := _fails(word, argument, found))), found)
+    return _unfit(found, anchor) or next((reason for word, argument in template.where if (reason := _fails(word, argument, found))), found)
 
 
-def _unfit(match: Match) -> Reason | None:
-    """Why the tensors of a match are none that a machine could compute with."""
+def _unfit(match: Match, anchor: ir.Node) -> Reason | None:
+    """Why the tensors of a match are none that a machine could compute with. A comparison inside it may give truths."""
     outputs = [node.outputs[0] for node in match.taken]
     data = [value for values in match.tensors.values() for value in values if not value.is_initializer()]
     for value in (*data, *outputs):
         if value.dtype is None:
             return Why.NO_TYPE(tensor=value.name or "")
-        if not is_float(value):
+        inner = value.producer() in match.taken and value is not anchor.outputs[0]
+        if not is_float(value) and not (inner and value.dtype == ir.DataType.BOOL):
             return Why.NOT_FLOAT(tensor=value.name or "", dtype=value.dtype.name.lower())
         if known_shape(value) is None:
             return Why.DATA_SHAPE(tensor=value.name or "")

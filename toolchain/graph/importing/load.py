@@ -17,6 +17,7 @@ from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
 from toolchain.graph.importing.fused_layers import has_layers, lend_layers, write_layers
 from toolchain.graph.importing.parts import chain_concats, write_parts
+from toolchain.graph.importing.product_parts import split_products
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
 from toolchain.graph.importing.versions import to_opset
@@ -94,6 +95,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     check_finite(model, path)
     keep_given_names(model.graph)
     write_parts(model)
+    split_products(model)
     chain_concats(model)
     return model
 
