@@ -262,10 +262,18 @@ def test_the_zoo(tmp_path: Path) -> None:
     assert sum("counted" in row[-1] for row in rows) == 14
     (known,) = [row for row in rows if row[2] != "-"]
     assert known[:4] == ["face-landmark", "face_landmark", "0.500", "0.540"]
-    assert known[-7:] == ["0.400", "1.250", "80.0", "6", "0.52", "1,298", "stand-in"]
+    assert known[-8:] == ["0.400", "1.250", "-", "80.0", "6", "0.52", "1,298", "stand-in"]
     assert float(known[9]) == pytest.approx(0.5 / max(map(float, known[4:8])), rel=0.01)
     assert "Not built yet: densebox_320_320, " in done.stdout
     assert done.stdout in (tmp_path / "page.md").read_text()
+
+
+def test_a_time_over_the_bound_of_the_paper(tmp_path: Path) -> None:
+    """A network that takes half as long as the paper's has half the paper's ratio."""
+    done = table("dpuv3_zoo", ZOO | {"model": "resnet18", "ms": 4.194 / 2}, "resnet18.json", tmp_path)
+    (row,) = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| resnet18 ")]
+    assert row[13].strip() == f"{1.256 / 2:.3f}"
+    assert "over the paper's bound 0.628, the paper itself 1.26." in done.stdout
 
 
 def test_the_zoo_is_drawn(tmp_path: Path) -> None:
