@@ -128,9 +128,7 @@ class Members:
     def _again(self, index: int, place: str) -> bool:
         """Whether slabs of an operation read some rows again."""
         loop = self._loop(index, False)
-        if loop is None or place not in loop.read(0):
-            return False
-        rows = [loop.read(slab)[place] for slab in range(loop.count)]
+        rows = loop.reads(place) if loop else []
         return any(after.start < before.stop for before, after in itertools.pairwise(rows))
 
     def loops(self, members: range, over: frozenset[str]) -> list[RowLoop]:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from toolchain.operations.operation import PICTURE_AXES
-from toolchain.operations.reads import needed
+from toolchain.operations.reads import positions
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Place, Step, Window, formulas
 from toolchain.schedule.kernels.kernel_names import OF_WINDOW
@@ -54,22 +54,27 @@ class RowLoop:
 
     def read(self, slab: int) -> dict[str, range]:
         """By computed operand, the rows that a slab reads."""
-        if slab not in self._read:
-            self._read[slab] = self._needed(self.made(slab))
-        return self._read[slab]
+        return {name: rows[slab] for name, rows in self._read.items()}
+
+    def reads(self, place: str) -> list[range]:
+        """By slab, the rows that it reads of a computed operand; empty for any other place."""
+        return self._read.get(place, [])
 
     @cached_property
-    def _read(self) -> dict[int, dict[str, range]]:
-        return {}
-
-    def _needed(self, rows: range) -> dict[str, range]:
-        kind, operation = self.problem.operation.kind, self.problem.operation
-        axes = list(kind.result.axes)
-        found = needed(kind, operation.numbers, {axes[PICTURE_AXES[len(axes)].index(HEIGHT)]: rows})
-        whole = {name: range(operation.input(name)[HEIGHT]) for name in kind.data}
-        parts = {name: found[name] for name in whole if HEIGHT in PICTURE_AXES.get(len(found.get(name, ())), ())}
-        heights = {name: part[PICTURE_AXES[len(part)].index(HEIGHT)] for name, part in parts.items()}
-        return whole | {name: range(part.first, part.stop) for name, part in heights.items()}
+    def _read(self) -> dict[str, list[range]]:
+        """By computed operand, the rows that each slab reads."""
+        operation, starts = self.problem.operation, np.array([self.made(slab).start for slab in range(self.count)])
+        kind, axes = operation.kind, list(operation.kind.result.axes)
+        found = positions(kind, operation.numbers, axes[PICTURE_AXES[len(axes)].index(HEIGHT)])
+        read = dict[str, list[range]]()
+        for name in kind.data:
+            own, form = found.get(name, ()), PICTURE_AXES.get(len(found.get(name, ())), ())
+            if HEIGHT in form:
+                rows = own[form.index(HEIGHT)]
+                read[name] = list(map(range, np.minimum.reduceat(rows.first, starts).tolist(), np.maximum.reduceat(rows.stop, starts).tolist()))
+            else:
+                read[name] = [range(operation.input(name)[HEIGHT])] * self.count
+        return read
 
     def touched(self, slab: int) -> dict[str, range]:
         """By place, the rows of all computed tensors that a slab reads or makes."""
