@@ -64,7 +64,8 @@ class Timed:
 class Planner:
     """Plans of a region, which differ in how many streams run each operation.
 
-    order: of its operations, by their indices before they were ordered. clock: the times of stretches, which plans of other orders may share."""
+    order: of its operations, by their indices before they were ordered. clock: the times of stretches, which plans of other orders may share.
+    asked: stretches in this order that may be groups over tiles with any kernel that takes tiles."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
@@ -72,6 +73,7 @@ class Planner:
     options: Options
     order: tuple[int, ...]
     clock: StretchClock
+    asked: tuple[range, ...] = ()
 
     @property
     def choice(self) -> TileChoice:
@@ -189,7 +191,7 @@ class Planner:
                 shares = {number: even_shares(tile_count(problem, tiling), count) for number, (problem, tiling, count) in dealt if count > 1}
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents), shares=shares)
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
-                fused = TileGroups(self.machine, self.kernels, plan, choice, counts).proposals() if options.grouped else ()
+                fused = TileGroups(self.machine, self.kernels, plan, choice, counts, self.asked).proposals() if options.grouped else ()
                 return Grouping(plan, every, members, search.cut(over_tiles(plan, fused)))
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
@@ -199,7 +201,7 @@ class Planner:
                 if not options.grouped:
                     return Grouping(plan, every, members)
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
-                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice, counts).proposals())
+                proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice, counts, self.asked).proposals())
                 timed = TimedGroups(search, self.clock, partial(with_groups, plan, every, storage))
                 return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(proposals))
             candidates = without(candidates, [crowded])

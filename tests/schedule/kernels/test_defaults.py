@@ -119,6 +119,17 @@ def test_what_no_step_reaches_is_passed_on_chip() -> None:
     assert {tensor.name for tensor in KERNELS["add_onto_x"].tensors} == {"w", "y", "z"}
 
 
+def test_a_result_is_made_upon_a_tile_that_was_left_or_beside_it() -> None:
+    kernels = load_kernels(load_machine("stcp920"))
+    assert [name for name, kernel in kernels.items() if kernel.passed and not kernel.in_place] == [
+        "conv2d_passed",
+        "depthwise_passed",
+        "max_pool_passed",
+    ]
+    assert kernels["conv2d_passed"].passed == ("x",)
+    assert all(kernel.in_place for kernel in KERNELS.values() if kernel.passed)
+
+
 @pytest.mark.parametrize(
     ("axes", "indices", "wanted"),
     [

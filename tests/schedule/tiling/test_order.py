@@ -100,10 +100,11 @@ def test_a_step_that_names_a_place_without_elements_is_told() -> None:
         order_steps(problem, rank_tilings(problem, 2, 1)[0])
 
 
-def turns_of(machine: Machine, kernels: Sequence[str], contexts: int) -> list[tuple[str, int]]:
+def turns_of(machine: Machine, kernels: Sequence[str], contexts: int, add: bool = True) -> list[tuple[str, int]]:
     """A convolution, and what its kernel's tiles pass to: the steps of each member that work or store, with the turn of the loop."""
     known, shape = load_kernels(machine), (1, 64, 40, 40)
-    steps = [(convolution(shape, (64, 1, 1), low=0), {"x": "t"}), (made.add("add", shape), {"x": "t0", "z": "u"})]
+    reader = (made.add("add", shape), {"x": "t0", "z": "u"}) if add else (convolution(shape, (64, 1, 1), 2), {"x": "t0"})
+    steps = [(convolution(shape, (64, 1, 1), low=0), {"x": "t"}), reader]
     region = chain(shape, *steps)
     problems = [state_problem(machine, known[name], bound.operation) for name, bound in zip(kernels, region.operations, strict=True)]
     group = make_tile_group(region, range(2), problems)
@@ -139,3 +140,19 @@ def test_a_member_works_at_once_on_the_only_slot_and_on_the_units_of_others() ->
             (kind, turn) for kind, turn in turns_of(load_machine(machine), (kernel, "add_onto_x"), contexts) if "store" in kind or "finish" in kind
         ]
         assert [turn for _, turn in steps] == sorted(turn for _, turn in steps)
+
+
+def test_members_of_a_chain_of_convolutions_are_a_turn_later_each() -> None:
+    """Each needs the matrix unit and the vector unit, and its tile stands beside the one that it reads."""
+    steps = [(kind, turn) for kind, turn in turns_of(load_machine("stcp920"), ("conv2d", "conv2d_passed"), 2, add=False) if kind.startswith("finish")]
+    turns = 1 + max(turn for _, turn in steps)
+    assert turns > 2
+    wanted: list[tuple[str, int]] = []
+    for turn in range(turns + 1):
+        wanted += [("finish conv2d", turn)] * (turn < turns) + [("finish conv2d_passed", turn - 1)] * (turn > 0)
+    assert steps == wanted
+
+
+def test_a_member_reads_the_only_slot_in_the_same_turn() -> None:
+    steps = [turn for kind, turn in turns_of(load_machine("stcp920"), ("conv2d", "conv2d_passed"), 1, add=False) if kind.startswith("finish")]
+    assert steps == sorted(steps)

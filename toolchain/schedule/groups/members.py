@@ -4,6 +4,7 @@ leaves it on chip."""
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.schedule.compile_operation import TileChoice
@@ -35,21 +36,24 @@ Planned = tuple[list[Problem], list[Tiling]]
 
 @dataclass(frozen=True)
 class TileGroups:
-    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. counts: by operation, how many streams share its tiles."""
+    """kernels: of the machine. plan: of operations one by one. choice: of its tiles. counts: by operation, how many streams share its tiles.
+
+    asked: stretches in which an operation may make its result beside the tile that it takes, not only upon it: a convolution of another one's tile.
+    Such a group holds two tiles, and loads weights again for each, so that it is rarely quicker, and takes long to search."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
     plan: Plan
     choice: TileChoice
     counts: Sequence[int]
+    asked: Sequence[range] = ()
 
     def proposals(self) -> Iterator[tuple[TileGroup, Tiled]]:
         """Every group whose tiles fit, of operations that as many streams share. None where pipelines have rules: no order of several operations'
         instructions is checked against those."""
         if pipelined_steps(self.machine):
             return
-        takers = {kernel.computes for kernel in self.kernels.values() if kernel.passed}
-        for last in (index for index, bound in enumerate(self.plan.region.operations) if bound.operation.kind.name in takers):
+        for last in range(len(self.plan.region.operations)):
             for members in (range(first, last + 1) for first in range(last - 1, max(last - LONGEST, -1), -1)):
                 problems, streams = self._problems(members), self.counts[last]
                 if problems is None or self.counts[members[0]] != streams:
@@ -68,7 +72,8 @@ class TileGroups:
     def _problems(self, operations: range) -> list[Problem] | None:
         """Each for a kernel that takes the others' results, in the room that tensors on chip leave to all of them; None where there is none, or where
         a tensor that one makes or takes from another stays on chip."""
-        residents = self._residents(operations)
+        kernels = self._takers(operations)
+        residents = self._residents(operations) if self._takes(kernels, operations[-1]) else None
         if residents is None:
             return None
         found: list[Problem] = []
@@ -80,12 +85,29 @@ class TileGroups:
                 return None
             if passed:
                 try:
-                    own = choose_kernel(self.machine, self.kernels, bound.operation, self.plan.region.alone(bound), passed)
+                    own = choose_kernel(self.machine, kernels, bound.operation, self.plan.region.alone(bound), passed)
                 except UserError:
                     return None
                 own = keep_on_chip(also_sharing(own, self.plan.problems[index]), self.plan.problems[index].kept, True, own.pools)
             found.append(replace(own, pools=residents.left(operations[0])))
         return found
+
+    def _takers(self, operations: range) -> Mapping[str, Kernel]:
+        """The kernels that may take tiles in a group of these operations."""
+        asked = any(operations[0] in each and operations[-1] in each for each in self.asked)
+        return self._every if asked else self._in_place
+
+    @cached_property
+    def _every(self) -> Mapping[str, Kernel]:
+        return {name: kernel for name, kernel in self.kernels.items() if kernel.passed}
+
+    @cached_property
+    def _in_place(self) -> Mapping[str, Kernel]:
+        return {name: kernel for name, kernel in self._every.items() if kernel.in_place}
+
+    def _takes(self, kernels: Mapping[str, Kernel], operation: int) -> bool:
+        """Whether one of the kernels computes an operation."""
+        return any(kernel.computes == self.plan.region.operations[operation].operation.kind.name for kernel in kernels.values())
 
     def _residents(self, operations: range) -> Residents | None:
         """The tensors that are on chip while these operations work as one group; None where two of them would stand in one place."""

@@ -330,6 +330,11 @@ class Kernel:
         return {place: operand for place, operand in found.items() if operand in self.passed}
 
     @property
+    def in_place(self) -> bool:
+        """Whether the result is made upon a tile that another operation of the group has left."""
+        return any(place.onto in self.passed for place in self.places)
+
+    @property
     def loops(self) -> tuple[Dimension, ...]:
         """Dimensions that do not reduce."""
         return tuple(d for d in self.tile if not d.reduces)

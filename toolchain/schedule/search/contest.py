@@ -13,7 +13,7 @@ from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.depth_first import busiest_unit
 from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.planner import Planner, Timed
-from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.search.draft import Draft, Space, Together
 from toolchain.spec.errors import UserError
 
 FORMAT = 1
@@ -150,7 +150,7 @@ def _sent(drafts: Generator[Draft, Trial, None], trial: Trial) -> Draft | None:
 
 def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial]) -> str:
     """JSON. cycles: before the order of rows was tuned by exact time; tuned: after that, null where a schedule did not come so far. An empty list of
-    candidates says that the first schedule had no rival, and was not timed as a whole."""
+    candidates says that the first schedule had no rival, and was not timed as a whole. subgraphs: of the drafts of `search=subgraphs`."""
     rows = [
         {
             "candidate": trial.draft.origin,
@@ -162,7 +162,7 @@ def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial])
     ]
     tuned = [trial for trial in trials if trial.settled is not None]
     best = min(tuned, key=lambda trial: trial.settled or 0.0, default=None)
-    found = {
+    found: dict[str, object] = {
         "format": FORMAT,
         "region": region,
         "search": policy,
@@ -171,4 +171,11 @@ def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial])
         "taken": best.draft.origin if best else None,
         "gain_cycles": round((tuned[0].settled or 0.0) - (best.settled or 0.0)) if best else 0,
     }
+    if coarse := next((trial.draft.subgraphs for trial in trials if trial.draft.subgraphs), ()):
+        found["subgraphs"] = [_told(each) for each in coarse]
     return json.dumps(found, indent=1) + "\n"
+
+
+def _told(each: Together) -> dict[str, object]:
+    split = {"axis": each.axis, "factor": each.factor, "split": each.split} if each.axis else {}
+    return {"operations": list(each.names), **split}

@@ -1,6 +1,6 @@
 """Drafts of a region's schedule: the choices that a policy makes, from which all others follow by estimates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,13 +21,37 @@ from toolchain.spec.model import Machine
 
 
 @dataclass(frozen=True)
+class Together:
+    """A sub-graph, for the reader: its operations by name, the axis of its outputs along which it is split, into how many instances, and how many
+    operations that splits. No axis: no split lets an instance fit the memory of a core."""
+
+    names: tuple[str, ...]
+    axis: str = ""
+    factor: int = 0
+    split: int = 0
+
+
+@dataclass(frozen=True)
 class Draft:
-    """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. origin: the
-    move that made it, for the reader."""
+    """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. together:
+    operations next to each other in the order, which may share a loop over tiles with any kernel that takes tiles. origin, subgraphs: the move that
+    made it, and the sub-graphs, for the reader."""
 
     order: tuple[int, ...]
     kernels: tuple[tuple[int, str], ...] = ()
     origin: str = field(default="", compare=False)
+    together: tuple[tuple[int, ...], ...] = ()
+    subgraphs: tuple[Together, ...] = field(default=(), compare=False)
+
+    def reordered(self, order: tuple[int, ...], origin: str) -> "Draft":
+        """The draft in another order, without the sets that it takes apart."""
+        return replace(self, order=order, together=tuple(each for each in self.together if adjacent(each, order)), origin=origin)
+
+
+def adjacent(members: Collection[int], order: Sequence[int]) -> bool:
+    """Whether operations stand next to each other."""
+    places = sorted(order.index(member) for member in members)
+    return places[-1] - places[0] == len(places) - 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +107,9 @@ class Space:
             replace(bound, kernel=kernels[index]) if index in kernels else bound
             for index, bound in ((index, self.region.operations[index]) for index in draft.order)
         )
-        return Planner(self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock)
+        return Planner(
+            self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock, tuple(_stretches(draft))
+        )
 
     def _check(self, order: tuple[int, ...]) -> None:
         place = {index: number for number, index in enumerate(order)}
@@ -98,3 +124,12 @@ class Space:
     def clock(self) -> StretchClock:
         """Times of stretches, and tiles, that all drafts share."""
         return (self.options.clocks or Clocks()).of(self.machine, self.options.contexts, self.options.timed)
+
+
+def _stretches(draft: Draft) -> Iterator[range]:
+    """Where the operations of a draft that may share loops stand in its order. Raises UserError E1402 where others stand between them."""
+    for members in draft.together:
+        if not adjacent(members, draft.order):
+            raise fail("E1402", f"a draft has {len(members)} operations together, and others between them")
+        first = min(map(draft.order.index, members))
+        yield range(first, first + len(members))

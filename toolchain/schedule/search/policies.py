@@ -10,10 +10,12 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
+from toolchain.schedule.options import Options
 from toolchain.schedule.search.contest import Policy, Trial
 from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, depth_order, given_order, optimal_cover, path_cover
-from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.search.draft import Draft, Space, adjacent
 from toolchain.schedule.search.prices import Prices
+from toolchain.schedule.search.subgraphs import Coarse, coarse_drafts
 from toolchain.schedule.search.templates import Embedding, find_embeddings, fusion_graph, load_templates
 from toolchain.spec.search_policies import check_policy, foreign_policies
 
@@ -39,7 +41,7 @@ def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], C
     """Fuse: the groups of a cover stand together, where some embedding of a template does not do so in the drafts before."""
     orders = [space.first.order, *([best.draft.order] if best else [])]
     found = find_embeddings(load_templates(space.machine), fusion_graph(space.region))
-    if all(_together(members, order) for _, members in found for order in orders):
+    if all(adjacent(members, order) for _, members in found for order in orders):
         return best
     groups = solve(cover_problem(Prices(space), found)).groups
     blocks = contracted(space.graph, groups)
@@ -47,6 +49,11 @@ def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], C
     told = f"{len(groups)} groups of a cover"
     drafts = [Draft(breadth_order(blocks), origin=f"{told}, level by level"), Draft(given_order(blocks), origin=f"{told}, branch by branch")]
     return (yield from _tried(space, best, drafts))
+
+
+def coarse(space: Space, best: Trial | None) -> Move:
+    """Fuse and reorder: GraphTurbo's sub-graphs, each of whose operations may share a loop over tiles."""
+    return (yield from _tried(space, best, list(coarse_drafts(space))))
 
 
 def cover_problem(prices: Prices, found: Sequence[Embedding]) -> Problem:
@@ -81,7 +88,7 @@ def neighbours_swapped(space: Space, best: Trial | None) -> Move:
         other, pair = max(swaps, key=lambda swap: sum(waited.get(member, 0.0) for member in swap[1]))
         done.add(other)
         first, second = (space.region.operations[index].operation.name for index in pair)
-        best = yield from _tried(space, best, [replace(best.draft, order=other, origin=f"'{second}' before '{first}'")])
+        best = yield from _tried(space, best, [best.draft.reordered(other, f"'{second}' before '{first}'")])
 
 
 def _swaps(space: Space, order: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
@@ -100,12 +107,6 @@ def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
         if trial.cycles < best.cycles:
             best = trial
     return best
-
-
-def _together(members: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether members stand next to each other."""
-    places = sorted(order.index(member) for member in members)
-    return places[-1] - places[0] == len(places) - 1
 
 
 def greedy(_: Space) -> Generator[Draft, Trial, None]:
@@ -129,6 +130,11 @@ def optimal(space: Space) -> Generator[Draft, Trial, None]:
     yield from _in_turn(space, levels, branches, partial(sets_together, solve=optimal_cover), kernels_moved, neighbours_swapped)
 
 
+def subgraphs(space: Space) -> Generator[Draft, Trial, None]:
+    """Coarse sub-graphs whose instances fit the memory of a core, in the orders of these instances (Zhao et al. 2023, section 3); then as `climb`."""
+    yield from _in_turn(space, coarse, levels, branches, kernels_moved, neighbours_swapped)
+
+
 def _in_turn(space: Space, *moves: Callable[[Space, Trial | None], Move]) -> Generator[Draft, Trial, None]:
     """Each move goes on from the best trial of those before."""
     best: Trial | None = None
@@ -136,7 +142,17 @@ def _in_turn(space: Space, *moves: Callable[[Space, Trial | None], Move]) -> Gen
         best = yield from move(space, best)
 
 
-OWN: Mapping[str, Policy] = MappingProxyType({policy.__name__: policy for policy in (greedy, climb, cover, optimal)})
+OWN: Mapping[str, Policy] = MappingProxyType({policy.__name__: policy for policy in (greedy, climb, cover, optimal, subgraphs)})
+
+
+def draft_by_estimate(space: Space) -> Draft:
+    """The draft that is taken where nothing is timed: the space's first, or by `search=subgraphs` that of the sub-graphs in its order."""
+    return Coarse(space, ruled=False).first if space.options.search == subgraphs.__name__ else space.first
+
+
+def plainly(options: Options) -> Options:
+    """The options by which the space's first draft is taken where nothing is timed."""
+    return replace(options, search=greedy.__name__) if options.search == subgraphs.__name__ else options
 
 
 def policy_named(name: str) -> Policy:

@@ -175,19 +175,30 @@ class _Order:
         self.events.append((turn.member, Instance(step, tile, taken)))
 
     def run(self, numbers: Sequence[int], turns: Sequence[Sequence[Tile]]) -> None:
-        """Turns of a group over tiles: each member's tile, one after the other. Late members work on the tiles of the turn before: queues are in
-        order, so loads of the next tiles would wait behind a store that waits for a late member."""
-        late = self._late()
-        for number, before in zip([*numbers, None], [None, *numbers], strict=True):
-            if number is not None:
-                self._work(number, turns[number], range(late))
-            if before is not None:
-                self._work(before, turns[before], range(late, len(self.members)))
+        """Turns of a group over tiles: each member's tile, one after the other. Late members work on the tiles of turns before: queues are in order,
+        so loads of the next tiles would wait behind a store that waits for a late member."""
+        delays = self._delays()
+        for now in range(len(numbers) + max(delays)):
+            for member, delay in enumerate(delays):
+                if 0 <= now - delay < len(numbers):
+                    self._work(numbers[now - delay], turns[numbers[now - delay]], member)
 
-    def _work(self, number: int, tiles: Sequence[Tile], members: range) -> None:
-        for member in members:
-            for step, tile in _tile_work(*self.members[member], tiles[member]):
-                self.add(Turn(member, number, {}), step, tile)
+    def _work(self, number: int, tiles: Sequence[Tile], member: int) -> None:
+        for step, tile in _tile_work(*self.members[member], tiles[member]):
+            self.add(Turn(member, number, {}), step, tile)
+
+    def _delays(self) -> list[int]:
+        """By member, how many turns it is late. Where results stand beside the tiles that they are made of, each member is a turn later than the one
+        before, as far as the slots between them reach: units that several members need work for all of them in every turn."""
+        if all(problem.kernel.in_place for problem, _ in self.members if problem.kernel.passed):
+            late = self._late()
+            return [int(member >= late) for member in range(len(self.members))]
+        found = [0]
+        for member in range(1, len(self.members)):
+            held = [(maker, place) for (reader, _), (maker, place) in self.roots.items() if maker < member <= reader]
+            free = all(found[-1] - found[maker] + 1 < len(self.slots[maker][place].slots) for maker, place in held)
+            found.append(found[-1] + free)
+        return found
 
     def _late(self) -> int:
         """The first member from which on all leave alone the units of those before, and take no tile of theirs that has one slot only; else the
