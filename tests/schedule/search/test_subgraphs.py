@@ -26,7 +26,7 @@ from toolchain.spec.errors import UserError
 
 MACHINE = made.load_machine("stcp920", "paper", {"CLUSTERS": "2", "CORES": "2", "L1_KIB": "32", "LOG_LLB": "18", "LOG_DDR": "22"})
 KERNELS = load_kernels(MACHINE)
-WIDE, NARROW = (1, 96, 24, 20), (1, 32, 24, 20)
+WIDE, NARROW = (1, 96, 20, 16), (1, 32, 20, 16)
 
 
 @cache

@@ -61,6 +61,13 @@ class TileGroups:
                 group = make_tile_group(self.plan.region, members, problems)
                 if isinstance(group, TileGroup) and (found := self._tiles(group, streams)) is not None:
                     yield group, found
+                    if self._is_slower(group, found):
+                        break
+
+    def _is_slower(self, group: TileGroup, found: Tiled) -> bool:
+        """Whether a group that makes a result beside a tile takes longer than its operations apart: one with more before it holds still more."""
+        beside = any(problem.kernel.passed and not problem.kernel.in_place for problem in group.problems)
+        return beside and found.cycles > sum(self.plan.tilings[index].estimate for index in group.operations)
 
     def _tiles(self, group: TileGroup, streams: int) -> Tiled | None:
         """Groups of the same operations, each storing its result or not, share one search."""

@@ -113,5 +113,5 @@ def _merge(graph: "nx.DiGraph[Members]", sets: tuple[Members, ...]) -> None:
     readers = {reader for each in sets for reader in graph.successors(each)} - {*sets}
     graph.remove_nodes_from(sets)
     graph.add_node(joined)
-    graph.add_edges_from((maker, joined) for maker in makers)
-    graph.add_edges_from((joined, reader) for reader in readers)
+    graph.add_edges_from((maker, joined) for maker in sorted(makers))
+    graph.add_edges_from((joined, reader) for reader in sorted(readers))
