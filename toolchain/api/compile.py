@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike
 
 from toolchain.api.model import Compiled
 from toolchain.spec.arrays import Array
-from toolchain.spec.errors import fail, nearest
+from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.search_policies import EFFORT, SEARCH, check_policy
 from toolchain.tasks.plan import ROOT, plan_of
 from toolchain.tasks.stage import Say
-from toolchain.tasks.variables import CHOICES, Variables
+from toolchain.tasks.variables import Variables, check_choice
 from toolchain.tasks.work import fulfil
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ def compile_model(
     sizes, changed = _sizes(dims or {}), _changed(params or {})
     runs, several = _count("streams", streams, 1), _count("images", images, 0)
     variables = Variables(
-        _targets(target), (_model(model, root),), changed, sizes, fallback, _choice("place", place), schedule=own, streams=runs, images=several,
-        batch=_count("batch", batch, 0), objective=_choice("objective", objective), search=check_policy(search), effort=_count("effort", effort, 0),
+        _targets(target), (_model(model, root),), changed, sizes, fallback, check_choice("place", place), schedule=own, streams=runs,
+        images=several, batch=_count("batch", batch, 0), objective=check_choice("objective", objective),
+        search=check_policy(search), effort=_count("effort", effort, 0),
     )  # fmt: skip
     built = _planned(variables if calibration is None else _calibrated(variables, calibration, root), root, say)
     fulfil(built.steps["bundle"], built.say)
@@ -156,7 +157,7 @@ def calibrate_in_use(
     def again(seen: "Mapping[str, Array]") -> Compiled:
         return compile_model(model, target, dims=dims, params=params, place=place, calibration=seen, folder=folder, say=say)
 
-    variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, _choice("place", place))
+    variables = Variables(_targets(target), (_model(model, root),), _changed(params or {}), _sizes(dims or {}), True, check_choice("place", place))
     return in_use(_planned(variables, root, say), again, samples)
 
 
@@ -222,9 +223,3 @@ def _count(name: str, given: int, least: int) -> int:
     except TypeError:
         pass
     raise fail("E1202", f"'{name}' is a whole number from {least} on, not {given!r}")
-
-
-def _choice(name: str, value: str) -> str:
-    if value and value not in CHOICES[name]:
-        raise fail("E1202", f"'{name}' is {' or '.join(CHOICES[name])}, not {value!r}", hint=nearest(value, CHOICES[name]))
-    return value

@@ -127,19 +127,19 @@ def read_variables(given: Mapping[str, str]) -> Variables:
         tuple(_pairs("params", given.get("params", ""))),
         read_sizes(given.get("dim", "")),
         _yes("fallback", given.get("fallback", "yes")),
-        _choice("place", given.get("place", ""), PLACES),
+        check_choice("place", given.get("place", "")),
         given.get("calibration", ""),
         _yes("html", given.get("html", "no")),
         given.get("schedule", ""),
         _count("streams", given.get("streams", "1")),
         _count("images", given["images"]) if "images" in given else 0,
         _count("batch", given["batch"]) if "batch" in given else 0,
-        _choice("objective", given.get("objective", ""), CHOICES["objective"]),
+        check_choice("objective", given.get("objective", "")),
         check_policy(given.get("search", SEARCH)),
         _count("effort", given["effort"], 0) if "effort" in given else EFFORT,
         kernel_names(given.get("without", NONE)),
         read_lengths(given.get("lengths", "")),
-        _choice("beyond", given.get("beyond", ""), CHOICES["beyond"]),
+        check_choice("beyond", given.get("beyond", "")),
     )
 
 
@@ -239,7 +239,8 @@ def _yes(name: str, value: str) -> bool:
     return value == "yes"
 
 
-def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    if value and value not in choices:
-        raise fail("E1202", f"'{name}' is {' or '.join(choices)}, not '{value}'", hint=nearest(value, choices))
+def check_choice(name: str, value: str) -> str:
+    """A value of one of the variables in CHOICES, or an empty one. Raises UserError E1202 for any other."""
+    if value and value not in (choices := CHOICES[name]):
+        raise fail("E1202", f"'{name}' is {' or '.join(choices)}, not {value!r}", hint=nearest(value, choices))
     return value
