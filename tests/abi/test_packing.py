@@ -145,3 +145,19 @@ def test_strips_of_eight_rows_overlap() -> None:
         assert np.array_equal(stored[0, strip].reshape(9, 4, 2, 8), numbers.transpose(2, 0, 3, 1))
     assert np.array_equal(packing.fetch(packing.store(x)), x)
     assert packing.start == 0
+
+
+def test_bf16_is_held_in_float32() -> None:
+    """Two bytes an element; a number of more bits is refused."""
+    packing = view_packing(load_machine("stcp920:bf16"), "ddr", "activations", (1, 2, 3, 40))
+    numbers = np.array([1.0, -0.0, np.inf, -3.5, 2.0**-130, np.nan], np.float32)
+    values = np.resize(numbers, (1, 2, 3, 40))
+    data = packing.store(values)
+    assert len(data) == packing.bytes == 1 * 2 * 3 * 64 * 2
+    found = packing.fetch(data)
+    assert found.dtype == np.float32
+    assert np.array_equal(found.view(np.uint32), values.view(np.uint32))
+    part = packing.part(1, 1, 1)
+    assert np.array_equal(part.fetch(data), values[:, 1:], equal_nan=True)
+    with pytest.raises(ValueError, match="bf16 does not hold"):
+        packing.store(values + np.float32(2**-12))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from toolchain.emulator.numpy_engine.floating import function_table
 from toolchain.operations.float_stages import AT_ONCE, FLOAT_FUNCTIONS, added_up, blocks_of, evaluate_halves
 from toolchain.operations.floating import computable
+from toolchain.operations.formats import bits_of_held, held_of_bits, rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
 from toolchain.operations.reads import Place
@@ -20,7 +21,7 @@ from toolchain.spec.errors import Source, Span, UserError
 from toolchain.spec.expr import Expr, parse_expr
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import SumOrder
-from toolchain.spec.model.types import F16
+from toolchain.spec.model.types import BF16, F16, FloatType
 
 F32 = np.float32
 ALL = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -42,11 +43,13 @@ def value(text: str, x: Array, **numbers: int) -> Array:
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf"])
-def test_functions_of_halves_are_those_of_the_engines(name: str) -> None:
-    """Two ways to the correctly rounded value, on every half."""
+@pytest.mark.parametrize("kind", [F16, BF16], ids=str)
+def test_functions_of_halves_are_those_of_the_engines(name: str, kind: FloatType) -> None:
+    """Two ways to the correctly rounded value, on every half of both formats."""
+    form = "f16" if kind == F16 else "bf16"
     with np.errstate(all="ignore"):
-        found = FLOAT_FUNCTIONS[name](ALL.astype(F32)).astype(np.float16)
-    np.testing.assert_array_equal(found.view(np.uint16), np.asarray(function_table(name, F16)).astype(np.uint16).ravel())
+        found = rounded(FLOAT_FUNCTIONS[form][name](held_of_bits(ALL.view(np.int16), form).astype(F32)), form)
+    np.testing.assert_array_equal(bits_of_held(found).view(np.uint16), np.asarray(function_table(name, kind)).astype(np.uint16).ravel())
 
 
 TRUE: dict[str, Callable[[float], float]] = {

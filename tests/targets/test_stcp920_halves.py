@@ -14,6 +14,7 @@ from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
 from toolchain.operations.float_stages import evaluate_halves
 from toolchain.operations.floating import Bounds
+from toolchain.operations.formats import bits_of_held, held_of_bits, rounded
 from toolchain.operations.library import kinds_of
 from toolchain.operations.operation import make_operation
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -59,7 +60,7 @@ ROWS: dict[str, Fields] = {
         "target": 64,
         "target_pixel": 4,
         "target_row": 12,
-        "divisor": 6,
+        "multiplier": 6,
     },
     "HSOFTMAX": {
         "rows": 2,
@@ -120,18 +121,18 @@ ERRORS = {"relu": 0.0, "sigmoid": 1.21, "tanh": 0.5, "gelu": 1.3, "silu": 1.98, 
 
 
 @cache
-def machine() -> Machine:
-    return load_machine("stcp920", "f16", {"LOG_DDR": "20", "LOG_LLB": "16", "CLUSTERS": "1", "CORES": "1", "L1_KIB": "512"})
+def machine(form: str = "f16") -> Machine:
+    return load_machine("stcp920", form, {"LOG_DDR": "20", "LOG_LLB": "16", "CLUSTERS": "1", "CORES": "1", "L1_KIB": "512"})
 
 
-def program_of(name: str, given: Mapping[str, int]) -> Program:
+def program_of(name: str, given: Mapping[str, int], form: str = "f16") -> Program:
     """One instruction; fields that are not given have their defaults."""
-    found = [i.name for i in machine().instructions].index(name)
+    found = [i.name for i in machine(form).instructions].index(name)
     columns = [
         {f.name: np.array([given.get(f.name, f.default or max(f.minus, 0))] if k == found else [], np.int64) for f in i.fields}
-        for k, i in enumerate(machine().instructions)
+        for k, i in enumerate(machine(form).instructions)
     ]
-    return build_program(machine(), [b""], np.array([found]), np.zeros(1, np.int64), np.zeros(1, np.int64), tuple(columns))
+    return build_program(machine(form), [b""], np.array([found]), np.zeros(1, np.int64), np.zeros(1, np.int64), tuple(columns))
 
 
 def state_of(seed: int, specials: float) -> State:
@@ -168,6 +169,45 @@ def test_engines_agree_to_the_bit(name: str, more: Fields, specials: float) -> N
     for engine in ENGINES:
         found = after(engine, program, 7, specials)
         assert [m for m in expected.memories if not np.array_equal(expected.memories[m], found.memories[m])] == []
+
+
+def briefs(seed: int, specials: float) -> State:
+    """bf16 in l1 and llb, ordinary numbers and a share of any bits; floats in sums."""
+    state, rng = new_state(machine("bf16")), np.random.default_rng(seed)
+    state.memories["sums"].view(np.float32)[:] = rng.normal(0, 1, state.memories["sums"].view(np.float32).shape)
+    for name in ("l1", "llb"):
+        words = state.memories[name].view(np.uint16)
+        numbers = rounded(rng.normal(0, 1, words.shape) * 2.0 ** rng.integers(-8, 3, words.shape), "bf16")
+        words[:] = np.where(rng.random(words.shape) < specials, rng.integers(0, 1 << 16, words.shape), bits_of_held(numbers).view(np.uint16))
+    return state
+
+
+@pytest.mark.parametrize(("name", "more"), VARIANTS[::2], ids=[f"{n}-{'-'.join(map(str, m.values()))}" for n, m in VARIANTS[::2]])
+def test_engines_agree_to_the_bit_in_bf16(name: str, more: Fields) -> None:
+    program, start = program_of(name, ROWS[name] | more, "bf16"), cached_briefs(7, 0.2)
+    states = [start.copy() for _ in (reference.run, *ENGINES)]
+    for engine, state in zip((reference.run, *ENGINES), states, strict=True):
+        engine(program, state, issue_order(program))
+    assert any(not np.array_equal(states[0].memories[m], start.memories[m]) for m in ("l1", "sums"))
+    for state in states[1:]:
+        assert [m for m in start.memories if not np.array_equal(states[0].memories[m], state.memories[m])] == []
+
+
+def test_products_in_bf16_are_rounded_once() -> None:
+    state = cached_briefs(7, 0.0).copy()
+    ENGINES[-1](program := program_of("HMUL", ROWS["HMUL"], "bf16"), state, issue_order(program))
+    for pixel in range(6):
+        a, b, y = (brief_numbers(state, line, 64) for line in (pixel * 4, 30, 64 + pixel * 4))
+        assert np.array_equal(y, rounded(a * b, "bf16"))
+
+
+@cache
+def cached_briefs(seed: int, specials: float) -> State:
+    return briefs(seed, specials)
+
+
+def brief_numbers(state: State, line: int, count: int) -> Array:
+    return held_of_bits(state.memories["l1"][0, line * 32 : line * 32 + count * 2].view(np.int16), "bf16")
 
 
 def halves(state: State, line: int, count: int) -> Array:

@@ -55,18 +55,18 @@ def test_numbers_that_are_given_are_not_drawn() -> None:
 
 
 def test_corners_are_among_small_numbers() -> None:
-    found = random_halves((4000,), np.random.default_rng(0), corner=True)
+    found = random_halves((4000,), np.random.default_rng(0), "f16", corner=True)
     assert found.dtype == np.float16
-    assert set(CORNERS.view(np.int16)) <= set(found.view(np.int16))
+    assert set(CORNERS.astype(np.float16).view(np.int16)) <= set(found.view(np.int16))
     eighths = found.astype(np.float32) * 8
     assert np.count_nonzero(eighths == np.rint(eighths)) > 3600
 
 
 def test_infinities_come_now_and_then_where_they_may() -> None:
     rng = np.random.default_rng(1)
-    infinite = [np.isinf(random_halves((3,), rng, infinite=True)).any() for _ in range(500)]
+    infinite = [np.isinf(random_halves((3,), rng, "f16", infinite=True)).any() for _ in range(500)]
     assert 0 < sum(infinite) < 50
-    assert not any(np.isinf(random_halves((3,), rng)).any() for _ in range(500))
+    assert not any(np.isinf(random_halves((3,), rng, "f16")).any() for _ in range(500))
 
 
 def test_bounds_of_all_activations() -> None:

@@ -3,6 +3,7 @@
 What is right is found right; a deliberate fault is named with its tensor, its element and the instruction behind it.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,16 +44,20 @@ TARGET = "stcp920:f16"
 
 
 @pytest.mark.drawn(1)
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.nightly), 1, 2])
-def test_random_networks_climb_the_ladder(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    [pytest.param(TARGET, 0, marks=pytest.mark.nightly), (TARGET, 1), (TARGET, 2), ("stcp920:bf16", 1)],
+    ids=lambda value: str(value),
+)
+def test_random_networks_climb_the_ladder(target: str, seed: int, tmp_path: Path) -> None:
     (tmp_path / "random.yaml").write_text(network(seed))
-    _, built, samples = build(TARGET, str(tmp_path / "random.yaml"), tmp_path / "build")
+    _, built, samples = build(target, str(tmp_path / "random.yaml"), tmp_path / "build")
     verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=seed))
     told = verdict_text(verdict)
     assert verdict.exact, told
     assert verdict.tensors > 4
     assert "compared with the machine's own arithmetic" in told
-    assert "dB near or nearer" in told
+    assert "dB near or nearer" in told or "ONNX Runtime computes the same bits" in told
     assert all(output.allowed for output in verdict.outputs)
 
 
@@ -74,7 +79,7 @@ def test_another_order_makes_other_bits_that_are_as_near(tmp_path: Path) -> None
 def test_a_file_says_how_far_halves_may_be(tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "targets" / "stcp920.yaml").read_text()
     file = tmp_path / "chip.yaml"
-    file.write_text("\n".join(line for line in text.splitlines() if not line.startswith("tolerance:")))
+    file.write_text(re.sub(r"(?m)^tolerance:\n(  .*\n)+", "", text))
     with pytest.raises(UserError, match="E0109 missing key 'tolerance'"):
         build(f"{file}:f16", "digits", tmp_path / "build")
 

@@ -6,7 +6,7 @@ Where places go on regularly along every axis, a tensor in storage is a few grid
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -119,7 +119,8 @@ PAGE = 4096
 @dataclass(frozen=True)
 class Packing:
     """How a tensor is stored. extents: the host's shape. shape: of the stored array of scalars. places: for each copy of a host element and each axis
-    of that array, where every element stands, as arrays that broadcast to `extents`. start: bytes by which a part begins after the whole."""
+    of that array, where every element stands, as arrays that broadcast to `extents`. start: bytes by which a part begins after the whole.
+    brain: whether elements are bf16, which the host holds in float32."""
 
     layout: Layout
     dtype: np.dtype[np.generic]
@@ -127,6 +128,7 @@ class Packing:
     shape: tuple[int, ...]
     places: tuple[tuple[Ints, ...], ...]
     start: int = 0
+    brain: bool = False
 
     @property
     def index(self) -> tuple[Ints, ...]:
@@ -152,21 +154,29 @@ class Packing:
         """The values in the stored type."""
         if values.shape != self.extents:
             raise ValueError(f"the tensor is {values.shape}, not {self.extents}")
+        if self.brain and values.dtype == np.float32:
+            bits = values.view(np.uint32)
+            if (bits & 0xFFFF).any():
+                raise ValueError("the tensor has values that bf16 does not hold")
+            return (bits >> 16).astype(self.dtype)
         narrow = values.astype(self.dtype, copy=False)
         if narrow is not values and not np.array_equal(narrow, values, equal_nan=narrow.dtype.kind == "f"):
             raise ValueError(f"the tensor has values that {self.dtype} does not hold")
         return narrow
 
     def fetch(self, data: bytes | Array) -> Array:
-        """The host tensor of stored bytes."""
+        """The host tensor of stored bytes; of bf16 float32."""
         stored = np.frombuffer(data, self.dtype).reshape(self.shape)
         grids = self._grids[0]
         if grids is None:
-            return stored[self.index]
+            return self._wide(stored[self.index])
         found = np.empty(self.extents, self.dtype)
         for grid in grids:
             grid.of_host(found)[...] = grid.of_stored(stored)
-        return found
+        return self._wide(found)
+
+    def _wide(self, found: Array) -> Array:
+        return (found.astype(np.uint32) << 16).view(np.float32) if self.brain else found
 
     @cached_property
     def _grids(self) -> tuple[tuple[Grid, ...] | None, ...]:
@@ -181,7 +191,8 @@ class Packing:
             cut = tuple(slice(first, first + count) if k == axis else slice(None) for k in range(len(self.extents)))
             places = tuple(tuple(part[cut] if part.shape[axis] > 1 else part for part in index) for index in self.places)
             start = self.start + self._first_byte(places[0]) - self._first_byte(self.index)
-            self._parts[key] = Packing(self.layout, self.dtype, (*self.extents[:axis], count, *self.extents[axis + 1 :]), self.shape, places, start)
+            extents = (*self.extents[:axis], count, *self.extents[axis + 1 :])
+            self._parts[key] = replace(self, extents=extents, places=places, start=start)
         return self._parts[key]
 
     def _first_byte(self, index: tuple[Ints, ...]) -> int:
@@ -200,16 +211,18 @@ def view_packing(machine: Machine, view: str, layout: str, extents: tuple[int, .
     """The packing of a tensor with these extents, through a layout, in the scalars that it declares, else in those of a view."""
     found = next(item for item in machine.layouts if item.name == layout)
     scalar = found.type or machine.view[view].element.scalar
-    kind = NATIVE.get(str(scalar)) or f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}"
-    return _packing(found, kind, extents)
+    brain = str(scalar) == "bf16"
+    kind = "<u2" if brain else NATIVE.get(str(scalar)) or f"<{'i' if scalar.signed else 'u'}{scalar.bits // 8}"
+    return _packing(found, kind, extents, brain)
 
 
 @lru_cache(maxsize=256)
-def _packing(layout: Layout, dtype: str, extents: tuple[int, ...]) -> Packing:
+def _packing(layout: Layout, dtype: str, extents: tuple[int, ...], brain: bool) -> Packing:
     sizes = dict(zip(layout.extents, extents, strict=True))
     shape = tuple(constant(e, sizes) for e in layout.shape)
     opened = (open_names(layout, extents, {**sizes, **chosen}) for chosen in layout.chosen())
-    return Packing(layout, np.dtype(dtype), extents, shape, tuple(tuple(evaluate_arrays(e, names) for e in layout.map) for names in opened))
+    places = tuple(tuple(evaluate_arrays(e, names) for e in layout.map) for names in opened)
+    return Packing(layout, np.dtype(dtype), extents, shape, places, brain=brain)
 
 
 def open_names(layout: Layout, extents: tuple[int, ...], numbers: Mapping[str, int]) -> dict[str, Ints]:

@@ -185,9 +185,10 @@ def _add(held: _Stored, wanted: Array, ranged: Array, found: Array, value: ir.Va
     """ranged: the wanted values that set the range; others do not count. found: the integers of a stored tensor, or halves; the host hands over none
     beyond the greatest, as a mask's least number is. A zero at the end of the range is not cut off."""
     scale, zero = float.fromhex(value.metadata_props[SCALE]), zero_of(value)
-    if value.dtype == ir.DataType.FLOAT16:
-        same, wanted = ranged is wanted, np.clip(wanted, -GREATEST, GREATEST)
-        ranged = wanted if same else np.clip(ranged, -GREATEST, GREATEST)
+    if value.dtype in (ir.DataType.FLOAT16, ir.DataType.FLOAT):
+        most = GREATEST["f16" if value.dtype == ir.DataType.FLOAT16 else "bf16"]
+        same, wanted = ranged is wanted, np.clip(wanted, -most, most)
+        ranged = wanted if same else np.clip(ranged, -most, most)
     reals = (found.astype(np.float64) - zero) * scale / factors_of(value)
     held.energy.add(ranged, reals if ranged is wanted else np.where(ranged == wanted, reals, ranged))
     low = (found <= stored.low) & (zero > stored.low)

@@ -1,5 +1,5 @@
 """Stages of an operation in a machine's floating format, and the order in which it adds up: numbers are float32, each step is rounded, and the result
-is rounded once to float16.
+is rounded once to the format, f16 or bf16.
 
 Apart from the engines: float32 and float16 are numpy's, and functions of halves are those of float64, rounded. Their exact values are no ties of
 float16, so rounding float64's number gives the nearest half; the tests hold the engines' tables against it.
@@ -12,26 +12,21 @@ from types import MappingProxyType
 
 import numpy as np
 
+from toolchain.operations.formats import SINGLE, rounded
 from toolchain.operations.kind import OperationKind, Stage
 from toolchain.operations.reads import Place, Read, elements_of, in_parts, read_all
 from toolchain.operations.whole import erf, evaluate_in
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Expr
-from toolchain.spec.model.quantisation import SumOrder
+from toolchain.spec.model.quantisation import Format, SumOrder
 
-HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 PART = 1 << 17
 """Elements of a result that are computed at once: few enough that several of a sum's terms are, too."""
 AT_ONCE = 1 << 20
 """Elements of a sum's terms that are computed at once, unless one term has more."""
 Terms = Callable[[Sequence[Place]], Floats]
 """float32 of the terms at these places: the first axis counts them, or has extent 1 where all are alike."""
-
-
-def one_nan(halves: Array) -> Array:
-    """Every NaN as the one that arithmetic gives: quiet, without sign and payload."""
-    return np.where(np.isnan(halves), HALF.type(np.nan), halves)
 
 
 def blocks_of(over: Mapping[str, str], numbers: Mapping[str, int], order: SumOrder) -> Iterator[list[Place]]:
@@ -69,15 +64,15 @@ def added_up(terms: Terms, blocks: Sequence[Sequence[Place]], loops: Mapping[str
     return whole
 
 
-def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array]) -> Array:
-    """float16, of the result's axes. arrays: of the operands' axes, float16 and a float32 bias."""
+def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array], form: Format = "f16") -> Array:
+    """Of the result's axes. arrays: of the operands' axes, in what holds the format, and a float32 bias."""
     known: dict[str, Array] = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
     with np.errstate(all="ignore"):
         for stage in kind.halves:
             loops = {index: range(numbers[kind.indices[index]]) for index in stage.axes}
             blocks = list(blocks_of(stage.over, numbers, stage.order)) if stage.reduction else []
-            known[stage.name] = in_parts(loops, stage.axes, is_small, partial(_part, stage, numbers, known, blocks))
-        return _half(known[kind.result.name])
+            known[stage.name] = in_parts(loops, stage.axes, is_small, partial(_part, stage, numbers, known, blocks, form))
+        return rounded(known[kind.result.name], form)
 
 
 def is_small(loops: Mapping[str, range]) -> bool:
@@ -86,16 +81,16 @@ def is_small(loops: Mapping[str, range]) -> bool:
 
 
 def _part(
-    stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], blocks: Sequence[Sequence[Place]], loops: Mapping[str, range]
+    stage: Stage, numbers: Mapping[str, int], known: Mapping[str, Array], blocks: Sequence[Sequence[Place]], form: Format, loops: Mapping[str, range]
 ) -> Floats:
     """float32, of the stage's axes. blocks: the places of its sum, or choice."""
 
     def terms(places: Sequence[Place]) -> Floats:
-        return _value(read_all(known, numbers, loops, 0, unbounded=False, terms=places), stage.of)
+        return _value(read_all(known, numbers, loops, 0, unbounded=False, terms=places), stage.of, form)
 
     match stage.reduction:
         case "":
-            found = _value(read_all(known, numbers, loops, 0, unbounded=False), stage.of)
+            found = _value(read_all(known, numbers, loops, 0, unbounded=False), stage.of, form)
         case "sum":
             found = added_up(terms, blocks, loops)
         case choice:
@@ -103,18 +98,14 @@ def _part(
     return np.broadcast_to(found, [len(loop) for loop in loops.values()]).copy()
 
 
-def _value(scope: Read, expr: Expr) -> Floats:
+def _value(scope: Read, expr: Expr, form: Format) -> Floats:
     ready, read = scope.opened(expr)
-    return evaluate_in(np.float32, FLOAT_FUNCTIONS, ready, {**scope.names, **read})
+    return evaluate_in(np.float32, FLOAT_FUNCTIONS[form], ready, {**scope.names, **read})
 
 
-def _half(x: Array) -> Array:
-    return one_nan(x.astype(HALF))
-
-
-def _rounded(x: Floats) -> Floats:
-    """A half, as float32."""
-    return _half(x).astype(SINGLE)
+def _rounded(form: Format, x: Array) -> Floats:
+    """A number of the format, as float32."""
+    return rounded(x, form).astype(SINGLE)
 
 
 def _larger(a: Floats, b: Floats) -> Floats:
@@ -126,25 +117,20 @@ def _smaller(a: Floats, b: Floats) -> Floats:
     return -_larger(-a, -b)
 
 
-def _of_half(function: Callable[[Reals], Reals], x: Floats) -> Floats:
-    """The function of a value rounded to float16, rounded to float16."""
-    return _half(function(_half(x).astype(np.float64))).astype(SINGLE)
+def _of_half(form: Format, function: Callable[[Reals], Reals], x: Floats) -> Floats:
+    """The function of a value rounded to the format, rounded to it."""
+    return _rounded(form, function(_rounded(form, x).astype(np.float64)))
 
 
-FLOAT_FUNCTIONS: Mapping[str, Callable[..., Floats]] = MappingProxyType(
-    {
-        "half": _rounded,
-        "exp": partial(_of_half, np.exp),
-        "log": partial(_of_half, np.log),
-        "tanh": partial(_of_half, np.tanh),
-        "erf": partial(_of_half, erf),
-        "sqrt": np.sqrt,
-        "ratio": np.divide,
-        "abs": np.abs,
-        "min": lambda *values: reduce(_smaller, values),
-        "max": lambda *values: reduce(_larger, values),
-    }
-)
-"""Functions of stages in a floating format. exp, log, tanh and erf take and give halves, all others float32; min and max give NaN where one is."""
+def _functions(form: Format) -> Mapping[str, Callable[..., Floats]]:
+    of_halves: Mapping[str, Callable[[Reals], Reals]] = {"exp": np.exp, "log": np.log, "tanh": np.tanh, "erf": erf}
+    found: dict[str, Callable[..., Floats]] = {name: partial(_of_half, form, function) for name, function in of_halves.items()}
+    found |= {"half": partial(_rounded, form), "sqrt": np.sqrt, "ratio": np.divide, "abs": np.abs}
+    return MappingProxyType({**found, "min": lambda *values: reduce(_smaller, values), "max": lambda *values: reduce(_larger, values)})
+
+
+FLOAT_FUNCTIONS: Mapping[Format, Mapping[str, Callable[..., Floats]]] = MappingProxyType({"f16": _functions("f16"), "bf16": _functions("bf16")})
+"""By format, functions of stages in a floating format. exp, log, tanh and erf take and give numbers of it, all
+others float32; min and max give NaN where one is."""
 FLOAT_ARGUMENTS: Mapping[str, int] = MappingProxyType({"half": 1, "exp": 1, "log": 1, "tanh": 1, "erf": 1, "sqrt": 1, "ratio": 2, "from_bits": 1})
 """How many arguments those take that whole numbers do not have; from_bits(n) is the float32 with the bits of a whole number."""

@@ -1,8 +1,8 @@
 """Evaluate an operation in a machine's floating format, straight from its index expression: products and sums in float32, in the order that the
-machine declares, one rounding to float16 at the end.
+machine declares, one rounding to the machine's format at the end.
 
-Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX Runtime likes. float32 and float16 are numpy's own, so every operation
-is IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
+Shares no arithmetic with the ONNX bodies, which add up in whatever order ONNX Runtime likes. float32 and float16 are numpy's own, and bf16 is cut
+from float32, so every operation is IEEE 754's, rounded to nearest, ties to even. Sources of the orders: the machine's file.
 """
 
 import math
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.float_stages import HALF, SINGLE, added_up, blocks_of, evaluate_halves, is_small, one_nan
+from toolchain.operations.float_stages import added_up, blocks_of, evaluate_halves, is_small
+from toolchain.operations.formats import DTYPES, SINGLE, bits_of_held, held_of_bits, rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, bits_of, extents_of, numbers_of, of_bits
 from toolchain.operations.reads import Place, Read, in_parts, read_all
@@ -21,14 +22,18 @@ from toolchain.spec.arrays import Array, Floats, Ints
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Choose, Const, Expr, Index, Unary
 from toolchain.spec.model import quantisation
+from toolchain.spec.model.quantisation import Format
 from toolchain.spec.reasons import Why, refuse
 
 LEAST, MOST = -math.inf, math.inf
 
 
-def integers_of(array: Array) -> Array:
-    """An array as kernels name it: floating numbers as signed integers of the same bits, integers as they are."""
-    return array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "f" else array
+def integers_of(array: Array, single: bool = False) -> Array:
+    """An array as kernels name it: floating numbers as signed integers of their bits, integers as they are. single: whether it is of float32, as a
+    bias is, not of a format of 16 bits."""
+    if array.dtype.kind != "f":
+        return array
+    return array.astype(SINGLE, copy=False).view(np.int32) if single else bits_of_held(array)
 
 
 @dataclass(frozen=True)
@@ -88,10 +93,13 @@ def order_of(kind: OperationKind, numbers: Mapping[str, int], floats: quantisati
 
 
 def evaluate_call(kind: OperationKind, activation: str, attributes: Attributes, operands: Sequence[Array], floats: quantisation.Floats) -> Array:
-    """float16, of the result's shape. operands: the kind's, float16, and a float32 bias. Raises UserError E0919 as `compute` does."""
+    """In what holds the format, of the result's shape. operands: the kind's, in the same, and a float32 bias.
+
+    Raises UserError E0919 as `compute` does.
+    """
     bounds = activation_bounds(activation, attributes)
     if kind.meaning.join:
-        return _selected(kind, {"axis": int(attributes["axis"])}, {kind.meaning.join: list(operands)})
+        return _selected(kind, {"axis": int(attributes["axis"])}, {kind.meaning.join: list(operands)}, floats.format)
     given = dict(zip((each.name for each in kind.operands), operands, strict=True))
     numbers = numbers_of(kind, {name: array.shape for name, array in given.items()}, attributes)
     arrays = {name: array.reshape(extents_of(kind.operand[name], array.shape)) for name, array in given.items()}
@@ -100,14 +108,14 @@ def evaluate_call(kind: OperationKind, activation: str, attributes: Attributes, 
 
 
 def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array], bounds: Bounds, floats: quantisation.Floats) -> Array:
-    """float16, of the result's axes. arrays: of the declared axes, float16 and a float32 bias.
+    """In what holds the format, of the result's axes. arrays: of the declared axes, in the same, and a float32 bias.
 
     Raises UserError E0919 for an operation whose meaning is no sum of products, no mean and no choice of elements.
     """
     if kind.halves:
-        return evaluate_halves(kind, numbers, arrays)
+        return evaluate_halves(kind, numbers, arrays, floats.format)
     if kind.copies:
-        return _selected(kind, numbers, arrays)
+        return _selected(kind, numbers, arrays, floats.format)
     if not computable(kind):
         raise refuse("E0919", Why.NO_FLOATS(operation=kind.name), kind.span)
     single = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
@@ -117,7 +125,7 @@ def compute(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str
 
     def part(cut: Mapping[str, range]) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
-            return one_nan(bounds.of(_biased(kind, _total(kind, numbers, single, cut, blocks), single, cut)).astype(HALF))
+            return rounded(bounds.of(_biased(kind, _total(kind, numbers, single, cut, blocks), single, cut)), floats.format)
 
     return in_parts(loops, list(loops), is_small, part)
 
@@ -175,19 +183,19 @@ def _value(scope: Read, expr: Expr) -> Array:
             raise refuse("E0919", Why.NO_FLOATS(operation="this part"), expr.span)
 
 
-def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]]) -> Array:
+def _selected(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array | Sequence[Array]], form: Format) -> Array:
     """Elements as they are, by whole numbers in the same order: NaN above infinity, -0 below 0."""
     select = kind.form == "select"
-    given = {name: [_ranks(part, select) for part in array] if isinstance(array, list) else _ranks(array, select) for name, array in arrays.items()}
-    return _unranked(accumulate(kind, numbers, given))
+    given = {
+        name: [_ranks(part, select, form) for part in array] if isinstance(array, list) else _ranks(array, select, form)
+        for name, array in arrays.items()
+    }
+    ranks = accumulate(kind, numbers, given)
+    return held_of_bits(np.where(ranks < 0, -1 - ranks - (1 << 15), ranks), form)
 
 
-def _ranks(given: Any, select: bool) -> Ints:
-    """int64 in the order of float16 values. select: whether they are compared, so that all NaN are one."""
-    halves = one_nan(given) if select else np.asarray(given)
-    bits = halves.astype(HALF, copy=False).view(np.int16).astype(np.int64)
+def _ranks(given: Any, select: bool, form: Format) -> Ints:
+    """int64 in the order of the format's values. select: whether they are compared, so that all NaN are one."""
+    held = rounded(np.asarray(given), form) if select else np.asarray(given).astype(DTYPES[form], copy=False)
+    bits = bits_of_held(held).astype(np.int64)
     return np.where(bits < 0, -1 - (bits & 0x7FFF), bits)
-
-
-def _unranked(ranks: Ints) -> Array:
-    return np.where(ranks < 0, -1 - ranks - (1 << 15), ranks).astype(np.int16).view(HALF)

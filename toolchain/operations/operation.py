@@ -135,7 +135,7 @@ class Operation:
     @property
     def _spelled(self) -> dict[str, Array]:
         """Floating arrays as integers of the same bits; there are no scales."""
-        bits = {name: integers_of(array) for name, array in self.arrays.items()}
+        bits = {name: integers_of(array, name == self.kind.bias) for name, array in self.arrays.items()}
         return {**dict.fromkeys(CHANNELS, np.zeros(len(bits[self.kind.bias]), np.int32)), **bits} if self.kind.bias else bits
 
     def run(self, operands: Mapping[str, Array], numerics: Numerics) -> Array:

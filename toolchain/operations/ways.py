@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from toolchain.operations.floating import integers_of
 from toolchain.operations.kind import OperationKind, Way
 from toolchain.operations.library import Kinds, kind_named
 from toolchain.operations.operation import BY_CHANNEL, Operation, finished
@@ -77,7 +76,7 @@ def _array(kind: OperationKind, name: str, way: Way, operation: Operation, exten
     expr = way.arrays[name]
     read = next(each for each in _reads(expr) if each in operation.arrays)
     stored = operation.arrays[read]
-    bits = {each: integers_of(array) for each, array in operation.arrays.items()}
+    bits = {each: array.view(f"i{array.dtype.itemsize}") if array.dtype.kind == "f" else array for each, array in operation.arrays.items()}
     found = np.broadcast_to(spelled(expr, bits, operation.numbers, loops), [len(loop) for loop in loops.values()])
     return np.ascontiguousarray(found.astype(bits[read].dtype)).view(stored.dtype)
 

@@ -29,6 +29,7 @@ from toolchain.graph.quantisation.requantisation import Stored, channel_factors,
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
 from toolchain.operations.floating import computable, ordered
+from toolchain.operations.formats import rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import Attributes
@@ -108,15 +109,16 @@ class Emitter:
         return total(call, given, result, self.numerics, zeros) if operation.scaled else Stored((), {**call.attributes, **zeros})
 
     def _halves(self, call: Call) -> Stored:
-        """Weights in float16 and biases in float32; the attributes are those of the function in floating point."""
+        """Weights in the machine's format and biases in float32; the attributes are those of the function in floating point."""
         if not computable(call.operation):
             raise refuse("E0919", Why.NO_FLOATS(operation=call.kind))
-        if self.numerics.floats and not ordered(call.operation, {**call.operation.defaults, **call.known_numbers}, self.numerics.floats):
+        floats = self.numerics.floats
+        assert floats is not None
+        if not ordered(call.operation, {**call.operation.defaults, **call.known_numbers}, floats):
             raise refuse("E0919", Why.NO_ORDER(node=call.name))
-        types = [np.float32 if name == call.operation.bias else np.float16 for name in call.operation.known]
-        known = [float_constant(self.model, name) for name in call.inputs[len(call.data) :]]
+        known = zip(call.operation.known, (float_constant(self.model, name) for name in call.inputs[len(call.data) :]), strict=True)
         with np.errstate(over="ignore"):
-            arrays = tuple(array.astype(dtype) for array, dtype in zip(known, types, strict=True))
+            arrays = tuple(array if name == call.operation.bias else rounded(array, floats.format) for name, array in known)
         if not all(np.isfinite(array).all() for array in arrays):
             raise refuse("E0919", Why.NO_HALF(node=call.name))
         return Stored(arrays, dict(call.attributes))
@@ -179,7 +181,7 @@ class Emitter:
         output = made.outputs[0]
         stored = self.numerics.stored
         output.name = fresh_name(self.model.graph, f"{like.name}.{stored}")
-        output.shape, output.type = like.shape, ir.TensorType(ir.DataType[stored.upper()])
+        output.shape, output.type = like.shape, ir.TensorType(ir.DataType.FLOAT if stored == "bfloat16" else ir.DataType[stored.upper()])
         output.metadata_props.update({SCALE: float(scale).hex(), FLOAT_NAME: _float_name(like)})
         if DIVISORS in like.metadata_props:
             output.metadata_props[DIVISORS] = like.metadata_props[DIVISORS]

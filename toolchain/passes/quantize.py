@@ -12,7 +12,7 @@ from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
 from toolchain.graph.quantisation.moved_ranges import with_moved
 from toolchain.graph.quantisation.output_ranges import Reader, judge_scales
-from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, Method
+from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, ROUNDED_TO_BF16, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.quantisation.table import Means, Table
@@ -132,7 +132,7 @@ class Quantize(Pass):
             drop_functions(trial)
             refused = _refused(trial, context)
             if context.device is None or not refused:
-                trial.metadata_props[CALIBRATED] = ROUNDED
+                trial.metadata_props[CALIBRATED] = ROUNDED if numerics.stored == "float16" else ROUNDED_TO_BF16
                 align_joins(trial, context.devices, context.kinds)
                 return trial
             leave_calls(model, refused, context.table or Table(0, {}), context.kinds)

@@ -5,8 +5,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from toolchain.abi.dram_map import MAX_IMAGES
 from toolchain.schedule.compile_region import estimated_plan
 from toolchain.schedule.copies import Copies
@@ -151,7 +149,7 @@ def crossing_cycles(machine: Machine, elements: int) -> float:
 
 
 def element_bytes(machine: Machine) -> int:
-    return np.dtype((machine.quantisation or Numerics()).stored).itemsize
+    return (machine.quantisation or Numerics()).bytes
 
 
 def cuts(region: Region) -> dict[int, int]:

@@ -208,7 +208,7 @@ def _with_conventions(machine: Machine, context: Context) -> Machine:
         parameters=parameter_notes(root, context), assumed_params=assumed_params(root),
         fusion=conventions.outline(root, "fusion"), pipeline=conventions.outline(root, "pipeline"), path=root.span.source.path,
         codegen=root.text("codegen", "binary"), tool=conventions.tool(root), limits=conventions.limits(context),
-        half=conventions.half(context), tolerance=conventions.tolerance(root),
+        half=conventions.half(context), tolerance=conventions.tolerance(context),
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def random_results(compiled: CompiledRegion, rng: np.random.Generator) -> Iterat
     region, numerics = compiled.region, compiled.program.machine.quantisation or Numerics()
     low, high = numerics.activation.low, numerics.activation.high
     if numerics.floats is not None:
-        inputs: dict[str, Array] = {name: random_halves(region.tensors[name], rng, corner=True) for name in region.inputs}
+        inputs: dict[str, Array] = {name: random_halves(region.tensors[name], rng, numerics.floats.format, corner=True) for name in region.inputs}
     else:
         inputs = {name: rng.integers(low, high + 1, region.tensors[name]).astype(numerics.stored) for name in region.inputs}
     state, wanted = compiled.state(inputs), region_values(region, inputs, numerics)

@@ -278,7 +278,7 @@ def draw_inputs(operation: Operation, numerics: Numerics, rng: np.random.Generat
     """Stored integers of every size; as often, those near the one that stands for zero, whose sums stay between the limits."""
     low, high, near = numerics.activation.low, numerics.activation.high, bool(rng.integers(2))
     if numerics.floats is not None:
-        return {name: random_halves(operation.input(name), rng, near, infinite=True) for name in operation.kind.data}
+        return {name: random_halves(operation.input(name), rng, numerics.floats.format, near, infinite=True) for name in operation.kind.data}
     found: dict[str, Array] = {}
     for name in operation.kind.data:
         zero = operation.numbers.get(f"zero_{name}", 0)

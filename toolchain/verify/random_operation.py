@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
 from toolchain.operations.floating import Bounds, computable
+from toolchain.operations.formats import DTYPES, rounded
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, followed_numbers, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
@@ -18,7 +19,7 @@ from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
-from toolchain.spec.model.quantisation import Fraction, Numerics
+from toolchain.spec.model.quantisation import Format, Fraction, Numerics
 
 Drawn = TypeVar("Drawn")
 
@@ -37,7 +38,7 @@ DRAWN = 100
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
 """Of an operand: two extents beyond fields would be one beyond memories."""
-CORNERS = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 2.0**-14, -(2.0**-14), 1.0, -1.0, 1 + 2.0**-10, 2048.0, 65504.0, -65504.0], np.float16)
+CORNERS = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 2.0**-14, -(2.0**-14), 1.0, -1.0, 1 + 2.0**-10, 2048.0, 65504.0, -65504.0], np.float32)
 """Zeros, the least subnormal and normal numbers, one and its neighbour, the first whole number without a successor, the greatest ones."""
 INFINITE = 64
 """One drawn tensor of so many has an infinity."""
@@ -198,7 +199,8 @@ def _channels(kind: OperationKind, numerics: Numerics, numbers: Mapping[str, int
 def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics: Numerics, rng: np.random.Generator, corner: bool) -> Array:
     shape = [numbers[extent] for extent in kind.operand[name].extents]
     if numerics.floats is not None:
-        return random_halves(shape, rng, corner).astype(np.float32 if name == kind.bias else np.float16)
+        found = random_halves(shape, rng, numerics.floats.format, corner)
+        return found.astype(np.float32) if name == kind.bias else found
     if name == kind.channel_factors:
         return rng.integers(1, 128, shape).astype(np.int8)
     if name != kind.bias:
@@ -209,15 +211,15 @@ def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics:
     return stored << int(rng.integers(shift.low, min(shift.high, shift.low + 6) + 1)) if shift.high else stored
 
 
-def random_halves(shape: Sequence[int], rng: np.random.Generator, corner: bool = False, infinite: bool = False) -> Array:
-    """float16. corner: small whole numbers and eighths, whose sums are exact or ties, with some of CORNERS; else normally distributed ones of one
-    size. infinite: whether an infinity may be among them."""
+def random_halves(shape: Sequence[int], rng: np.random.Generator, form: Format, corner: bool = False, infinite: bool = False) -> Array:
+    """In what holds the format. corner: small whole numbers and eighths, whose sums are exact or ties, with some of CORNERS; else normal ones
+    of one size. infinite: whether an infinity may be among them."""
     shape = tuple(shape)
     if corner:
-        found = (rng.integers(-16, 17, shape) / 8).astype(np.float16)
-        found = np.where(rng.random(shape) < 1 / 16, rng.choice(CORNERS, shape), found)
+        found = (rng.integers(-16, 17, shape) / 8).astype(DTYPES[form])
+        found = np.where(rng.random(shape) < 1 / 16, rng.choice(rounded(CORNERS, form), shape), found)
     else:
-        found = (rng.standard_normal(shape) * 2.0 ** int(rng.integers(-12, 5))).astype(np.float16)
+        found = rounded(rng.standard_normal(shape) * 2.0 ** int(rng.integers(-12, 5)), form)
     if infinite and found.size and rng.integers(INFINITE) == 0:
         found.flat[int(rng.integers(found.size))] = np.inf * rng.choice([-1, 1])
     return found

@@ -91,3 +91,15 @@ def test_types_that_are_none(text: str) -> None:
     with pytest.raises(UserError) as caught:
         load_text(TEXT.replace("  vec_t: f32[8]", text), "floats.yaml")
     assert caught.value.diagnostics[0].code == "E0110"
+
+
+def spelled(text: str) -> list[str]:
+    return [unparse_semantics(each) for each in machine_semantics(load_text(with_body(text), "floats.yaml")).values()]
+
+
+@pytest.mark.parametrize(("condition", "kept"), [("2 > 1", "bf16"), ("1 > 2", "f16")])
+def test_a_constant_condition_chooses_the_format(condition: str, kept: str) -> None:
+    """As a parameter does; a condition that an instruction decides leaves one place with two formats."""
+    text = f"x[d][o] = f32(bf16(x[a][o]) if {condition} else f16(x[a][o]))"
+    assert spelled(text) == spelled(f"x[d][o] = f32({kept}(x[a][o]))")
+    assert "E0226 bf16 and f16 meet here" in message(text.replace(condition, "n > 1"))

@@ -138,6 +138,18 @@ def test_a_floating_format_in_place_of_integers_where_it_holds() -> None:
     assert not found.floats.orders("add")[0].terms
 
 
+def test_the_format_of_tensors_may_be_chosen() -> None:
+    near = "tolerance: [{when: LANES == 5, absolute: 1, relative: 0, because: fives}, {absolute: 2, relative: 0.1, because: fours}]\n"
+    found = numerics(f"{SHORT}  floats: {{when: LANES == 4, format: bf16 if LANES == 4 else f16}}\n{near}")
+    assert found is not None
+    assert found.floats is not None
+    assert (found.floats.format, found.stored, found.bytes) == ("bf16", "bfloat16", 2)
+    with pytest.raises(UserError, match="E0116 tensors are f16 or bf16, not f32"):
+        numerics(f"{SHORT}  floats: {{when: LANES == 4, format: f32}}\n{near}")
+    with pytest.raises(UserError, match="E0109 missing key 'tolerance'"):
+        numerics(f"{SHORT}  floats: {{when: LANES == 4}}\ntolerance: [{{when: LANES == 5, absolute: 1, relative: 0, because: fives}}]\n")
+
+
 def test_orders_of_a_sum_by_numbers_of_the_operation() -> None:
     several = "[{terms: [v, i], blocks: [u], where: kw < 8, over: {v: [-1, 7]}}, {terms: [i]}]"
     found = numerics(

@@ -14,7 +14,6 @@ from onnx import helper
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.graph.integers.functions import (
     FUSED,
-    GREATEST,
     INTEGER,
     boundary_function,
     fused_function,
@@ -29,6 +28,7 @@ from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
 from toolchain.operations.ending import of_call, quantize
 from toolchain.operations.floating import evaluate_call
+from toolchain.operations.formats import GREATEST, rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kind_named
 from toolchain.operations.numbers import Attributes, attribute_numbers
@@ -244,7 +244,8 @@ def run_call(node: ir.Node, operands: Sequence[Array], numerics: Numerics, kinds
         return evaluate(call.operation, call.activation == "leaky", call.attributes, operands, numerics)
     if numerics.floats is not None:
         if kind_of(node) == "quantize":
-            return np.clip(operands[0], -GREATEST, GREATEST).astype(np.float16)
+            form = numerics.floats.format
+            return rounded(np.clip(operands[0], -GREATEST[form], GREATEST[form]), form)
         return operands[0].astype((node.outputs[0].dtype or ir.DataType.FLOAT).numpy())
     attributes = _attributes(node)
     if kind_of(node) == "quantize":
@@ -293,7 +294,8 @@ STORED = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.FLOAT16)
 
 def integer_tensors(model: ir.Model) -> list[ir.Value]:
     """The stored results of integer calls, in the order of the graph."""
-    return [node.outputs[0] for node in model.graph if is_integer(node) and node.outputs[0].dtype in STORED]
+    made = (node.outputs[0] for node in model.graph if is_integer(node))
+    return [value for value in made if value.dtype in STORED or (value.dtype == ir.DataType.FLOAT and SCALE in value.metadata_props)]
 
 
 def run_oracle(model: ir.Model, inputs: Mapping[str, Array]) -> dict[str, Array]:

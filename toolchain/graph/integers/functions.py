@@ -8,7 +8,9 @@ ResNet-50: 0.67 and 0.23 s). A float32 holds every whole number up to 2**24, so 
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,10 @@ from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_t
 from toolchain.graph.integers.narrow import EXACT, narrowed, row_sums
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
+from toolchain.operations.formats import GREATEST
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.spec.arrays import Array
-from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.model.quantisation import Format, Numerics
 
 FUSED, INTEGER = "tilewright.fused", "tilewright.integer"
 """Domains. INTEGER is that of the first machine's arithmetic; a further machine of the same graph has one of its own below it."""
@@ -86,7 +89,7 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
     `integer_domain`."""
     operands, named = _operands(kind, variant), tuple(each.name for each in kind.attributes)
     if numerics.floats is not None:
-        return _half(kind, variant, domain)
+        return _half(kind, variant, domain, numerics.floats.format)
     if kind.copies:
         return _copies(kind, variant, numerics, domain)
     if kind.form == "table":
@@ -104,12 +107,18 @@ def integer_function(kind: OperationKind, variant: str, numerics: Numerics, doma
     return _function(domain, name, (*named, *own, *ends), (*operands, *scaling_operands(kind, numerics)), body)
 
 
-def _half(kind: OperationKind, variant: str, domain: str) -> ir.Function:
-    """The operation in float32, its result rounded once to float16; ONNX Runtime adds up in an order of its own."""
+NARROWED: Mapping[Format, str] = MappingProxyType(
+    {"f16": f"y = Cast <to = {STORED['float16']}> (held)", "bf16": "brief = Cast <to = 16> (held)\n  y = Cast <to = 1> (brief)"}
+)
+"""By format, a result rounded to it, in what holds its numbers."""
+
+
+def _half(kind: OperationKind, variant: str, domain: str, form: Format) -> ir.Function:
+    """The operation in float32, its result rounded once to the format; ONNX Runtime adds up in an order of its own."""
     operands, (attributes, activation) = _operands(kind, variant), _activated(kind, variant)
     wide = "\n".join(f"  wide_{name} = Cast <to = 1> ({name})" for name in operands)
     body = with_operands(_body(kind.floats, kind, variant), {name: f"wide_{name}" for name in operands})
-    ending = _private(f"  {activation.replace('y = ', 'held = ')}\n  y = Cast <to = {STORED['float16']}> (held)")
+    ending = _private(f"  {activation.replace('y = ', 'held = ')}\n  {NARROWED[form]}")
     return _function(domain, _name(kind, variant), attributes, operands, f"{wide}\n{body}\n{ending}")
 
 
@@ -195,9 +204,7 @@ def _function(domain: str, name: str, attributes: tuple[str, ...], operands: tup
 
 NUMBER = "unknown = IsNaN (quotient)\n  nothing = Constant <value = double {0.0}> ()\n  exact = Where (unknown, nothing, quotient)"
 
-GREATEST = 65504.0
-"""Of float16: numbers of the host beyond it become this."""
-HELD = f"""most = Constant <value = float {{{GREATEST}}}> ()
+HELD = """most = Constant <value = float {MOST}> ()
   high = CastLike (most, x)
   low = Neg (high)
   above = Greater (x, high)
@@ -205,7 +212,7 @@ HELD = f"""most = Constant <value = float {{{GREATEST}}}> ()
   upper = Where (above, high, x)
   held = Where (below, low, upper)
   """
-"""Numbers within float16; NaN stays."""
+"""Numbers of the host up to MOST, the greatest of a format; NaN stays."""
 
 
 @cache
@@ -214,11 +221,13 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
 
     quantize takes any floating type; quantize__channels also factors, which it multiplies the values by first. dequantize gives float32,
     dequantize__TYPE another one by its number in ONNX. With zero points, attribute zero_y or zero_x is the stored integer that stands for zero.
-    In a floating format both only round, and have no attributes; numbers beyond the greatest half become that. NaN and infinities become integers by
+    In a floating format both only round, and have no attributes; numbers beyond the greatest one become that. NaN and infinities become integers by
     the table of `toolchain.operations.ending.quantize`.
     """
     if numerics.floats is not None:
-        text = f"{HELD}y = Cast <to = {STORED['float16']}> (held)" if name == "quantize" else f"y = Cast <to = {name.partition('__')[2] or 1}> (x)"
+        form, other = numerics.floats.format, name.partition("__")[2] or 1
+        held = HELD.replace("MOST", f"{GREATEST[form]:.1f}")
+        text = f"{held}{NARROWED[form]}" if name == "quantize" else f"y = Cast <to = {other}> (x)"
         return _function(domain, name, (), ("x",), text)
     scale = "s = Constant <value_float: float = @scale> ()"
     if name.startswith("dequantize"):

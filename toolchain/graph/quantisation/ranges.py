@@ -200,10 +200,11 @@ def position(scale: float) -> int:
 
 
 CALIBRATED = "tilewright.calibrated"
-"""Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED, MADE_UP or ROUNDED."""
+"""Metadata of an integer model: RECORDED, REPLACED, KEPT, DECLARED, MADE_UP, ROUNDED or ROUNDED_TO_BF16."""
 RECORDED, REPLACED, KEPT, DECLARED, MADE_UP, ROUNDED = "recorded", "replaced", "kept", "declared", "made-up", "rounded"
+ROUNDED_TO_BF16 = "rounded to bf16"
 """REPLACED: recorded samples in place of a quantised model's own scales. KEPT: its scales as they are. DECLARED: scales of the machine's for its
-ranges. ROUNDED: in a floating format, without ranges."""
+ranges. ROUNDED, ROUNDED_TO_BF16: in a floating format, without ranges."""
 
 
 def calibration_kind(model: ir.Model) -> str:
@@ -229,6 +230,8 @@ def calibration_text(kind: str) -> str:
             return "on made-up samples, so figures of accuracy say little: give recorded ones by calibration=FILE or in the model's file"
         case "rounded":
             return "not at all, as values are rounded to float16"
+        case "rounded to bf16":
+            return "not at all, as values are rounded to bfloat16"
         case "":
             return "not at all, as nothing is computed in integers"
         case _:

@@ -74,6 +74,8 @@ class Floating:
                 return ir.Float("neg", kind, (value,), span=e.span) if op == "-" else self._undefined(op, kind, e.span)
             case ex.Choose(condition=condition, then=then, other=other):
                 self.integer(condition, e.span)
+                if isinstance(decided := fold(condition), ex.Const) and self.type_of(then) != self.type_of(other):
+                    return then if decided.value else other  # a parameter chooses the format
                 kind = self._common(then, other, e.span)
                 return ex.Choose(condition, self.converted(then, kind), self.converted(other, kind), span=e.span) if kind else e
             case ex.Logic(values=values):

@@ -16,7 +16,6 @@ from toolchain.spec.errors import Span, fail
 from toolchain.spec.expr import Expr, Name, walk
 from toolchain.spec.model import Field, Machine
 from toolchain.spec.model.quantisation import Numerics, Range
-from toolchain.spec.model.types import F16
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, refuse
 
@@ -44,8 +43,8 @@ def _check_stored(machine: Machine, kernel: Kernel, tensor: Tensor, numerics: Nu
     layout = next(item for item in machine.layouts if item.name == tensor.layout)
     held, low, high = layout.type or machine.view[tensor.view].element.scalar, numerics.activation.low, numerics.activation.high
     if numerics.floats is not None:
-        if held != F16:
-            text = f"kernel '{kernel.name}' stores '{tensor.name}' as {held}, and the machine computes in f16"
+        if str(held) != numerics.floats.format:
+            text = f"kernel '{kernel.name}' stores '{tensor.name}' as {held}, and the machine computes in {numerics.floats.format}"
             raise fail("E1009", text, kernel.span, f"see the type of layout '{layout.name}'")
         return
     if low < held.low or high > held.high:

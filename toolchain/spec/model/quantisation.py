@@ -7,7 +7,9 @@ from toolchain.spec.expr import Expr
 
 Rounding = Literal["half_up", "half_even", "half_away", "floor"]
 Form = Literal["power_of_two", "multiplier", "float32", "none"]
-Stored = Literal["int8", "uint8", "float16"]
+Stored = Literal["int8", "uint8", "float16", "bfloat16"]
+Format = Literal["f16", "bf16"]
+"""A floating format of stored tensors."""
 Order = Literal["activation_first", "shift_first"]
 
 
@@ -72,13 +74,14 @@ class SumOrder:
 
 @dataclass(frozen=True)
 class Floats:
-    """A machine that computes in a floating format: tensors are float16, products and sums float32, and every result is rounded once.
+    """A machine that computes in a floating format: tensors have that format, products and sums are float32, and every result is rounded once.
 
     sums: by operation, the orders of its sum, of which the first counts whose `where` holds; one that is not named adds its terms up in the order of
     its reduced axes.
     """
 
     sums: tuple[tuple[str, tuple[SumOrder, ...]], ...] = ()
+    format: Format = "f16"
 
     def orders(self, operation: str) -> tuple[SumOrder, ...]:
         """The orders in which an operation, by name, may add up."""
@@ -124,8 +127,13 @@ class Numerics:
     def stored(self) -> Stored:
         """The type of stored activations."""
         if self.floats is not None:
-            return "float16"
+            return "float16" if self.floats.format == "f16" else "bfloat16"
         return "int8" if self.activation.low < 0 else "uint8"
+
+    @property
+    def bytes(self) -> int:
+        """Of a stored activation."""
+        return 1 if self.floats is None else 2
 
     @property
     def magnitude(self) -> int:

@@ -26,9 +26,9 @@ from toolchain.spec.model import (
     Transfer,
 )
 from toolchain.spec.model.conventions import RUN_COUNTS, CostTerm, MachineCosts
-from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Floats, Fraction, Numerics, Range, SumOrder
+from toolchain.spec.model.quantisation import AverageRule, FirstRounding, Floats, Format, Fraction, Numerics, Range, SumOrder
 from toolchain.spec.model.structure import stream_levels
-from toolchain.spec.model.types import parse_scalar
+from toolchain.spec.model.types import BF16, F16, parse_scalar
 from toolchain.spec.yaml_nodes import Node, gather
 
 RANGES = ("weight", "activation", "bias", "shift", "bias_shift", "align")
@@ -85,9 +85,11 @@ def tool(root: Node) -> Tool | None:
     return Tool(node.text("compiler"), node.text("device"), arguments, node.value["seconds"].value, node.value["megabytes"].value)
 
 
-def tolerance(root: Node) -> Tolerance | None:
+def tolerance(context: Context) -> Tolerance | None:
     """How far results may be off, where the file says it."""
-    node = root.get("tolerance")
+    found = context.root.get("tolerance")
+    nodes = [] if found is None else found.children() if isinstance(found.value, list) else [found]
+    node = next((each for each in nodes if (when := each.get("when")) is None or context.number(when)), None)
     return Tolerance(float(node.value["absolute"].value), float(node.value["relative"].value), node.text("because")) if node else None
 
 
@@ -102,7 +104,7 @@ def half(context: Context) -> bool:
 
 def _check_tolerance(context: Context, node: Node) -> None:
     """Raises UserError E0109. node: where the file says that results are float16."""
-    if context.root.get("tolerance") is None:
+    if tolerance(context) is None:
         hint = "tolerance: {absolute: NUMBER, relative: NUMBER, because: REASON}"
         raise fail("E0109", "missing key 'tolerance': results in float16 are not those of float32", node.span, hint)
 
@@ -162,7 +164,18 @@ def quantisation(context: Context) -> Numerics | None:
 def _floats(context: Context, node: Node) -> Floats:
     """Names of operations and their indices are known where kernels are."""
     listed = {name: found.children() if isinstance(found.value, list) else [found] for name, found in node.members("sums")}
-    return Floats(tuple((name, tuple(_sum_order(context, order) for order in orders)) for name, orders in listed.items()))
+    orders = tuple((name, tuple(_sum_order(context, order) for order in found)) for name, found in listed.items())
+    return Floats(orders, _format(context, node))
+
+
+def _format(context: Context, node: Node) -> Format:
+    """f16 where nothing is said. Raises UserError E0116 for a format of other bits."""
+    kind = node.get("format")
+    found = F16 if kind is None else parse_scalar(str(kind.value), context.names, kind.locate, floats=True)
+    if found not in (F16, BF16):
+        assert kind is not None
+        raise fail("E0116", f"tensors are f16 or bf16, not {found}", kind.span)
+    return "f16" if found == F16 else "bf16"
 
 
 def _sum_order(context: Context, node: Node) -> SumOrder:
