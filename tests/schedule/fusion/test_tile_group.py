@@ -48,6 +48,12 @@ def test_the_largest_part_is_that_of_some_tile(reach: Reach, size: int) -> None:
         assert start + units == max(reach.stop[first : first + count])
 
 
+@given(reaches(), st.integers(1, 40))
+def test_units_that_begin_anywhere_need_no_more_than_the_most(reach: Reach, size: int) -> None:
+    parts = [reach.part(first, min(size, len(reach.first))) for first in range(max(len(reach.first) - size, 0) + 1)]
+    assert max(count for _, count in parts) == reach.most(size) >= reach.largest(size)
+
+
 @given(reaches())
 def test_all_is_read_where_windows_meet(reach: Reach) -> None:
     units = {unit for first, stop in zip(reach.first, reach.stop, strict=True) for unit in range(first, stop)}
@@ -185,3 +191,21 @@ def test_rows_of_a_sequence_are_one_wide() -> None:
     assert {name: (int(reach.first[0]), int(reach.stop[-1]), whole) for name, (reach, whole) in found.items()} == {
         "n": (0, 1, True), "c": (0, 2, True), "oh": (0, 40, True), "ow": (0, 1, True)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_full_tiles_hold_every_tile_of_a_chain_of_windows(rows: int) -> None:
+    """Tiles that a window needs overlap, so that those before them begin anywhere."""
+    machine, shape, half = load_machine("stcp920"), (1, 32, 16, 16), (1, 32, 8, 8)
+    kernels = load_kernels(machine)
+    windows = [convolution(shape, (32, 3, 3), 1, pads=(1, 1, 1, 1), strides=strides) for strides in ((1, 1), (2, 2))]
+    windows += [convolution(half, (32, 3, 3), seed, pads=(1, 1, 1, 1)) for seed in (2, 3)]
+    region = chain(shape, *((window, {"x": f"t{number - 1}" if number else "t"}) for number, window in enumerate(windows)))
+    names = ["conv2d", *["conv2d_passed"] * 3]
+    problems = [state_problem(machine, kernels[name], bound.operation) for name, bound in zip(names, region.operations, strict=True)]
+    group = make_tile_group(region, range(4), problems)
+    assert isinstance(group, TileGroup)
+    sizes = {"n": 1, "c": 1, "oh": rows, "ow": 3}
+    full = group.sizes(sizes)
+    for tiles in group.tiles(sizes, ("oh", "ow")):
+        assert all(size <= full[member][name] for member, tile in enumerate(tiles) for name, (_, size) in tile.items())

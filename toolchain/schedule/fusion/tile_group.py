@@ -42,6 +42,12 @@ class Reach:
         starts = np.arange(0, len(self.first), size)
         return int((np.maximum.reduceat(self.stop, starts) - np.minimum.reduceat(self.first, starts)).max())
 
+    def most(self, size: int) -> int:
+        """The most units of the maker that so many units in a row need, wherever they begin: tiles that other members need overlap."""
+        size = min(size, len(self.first))
+        firsts, stops = (np.lib.stride_tricks.sliding_window_view(each, size) for each in (self.first, self.stop))
+        return int((stops.max(axis=1) - firsts.min(axis=1)).max())
+
     def covers(self, extent: int) -> bool:
         """Whether every unit of the maker is read."""
         joined = (self.first[1:] <= self.stop[:-1]).all() and (self.stop > self.first).all()
@@ -125,13 +131,17 @@ class TileGroup:
 
     def sizes(self, last: Mapping[str, int]) -> list[Mapping[str, int]]:
         """The full tile of each member, dimensions that reduce left out. last: sizes of the last one's."""
-        return self.derived({d.name: last[d.name] for d in self.problems[-1].kernel.loops}, Reach.largest)
+        return self.derived({d.name: last[d.name] for d in self.problems[-1].kernel.loops}, Reach.largest, Reach.most)
 
-    def derived(self, last: Mapping[str, Each], step: Callable[[Reach, Each], Each]) -> list[Mapping[str, Each]]:
-        """By member and dimension, a property of tiles. last: that of the last member's, from which those of the others follow by `step`."""
+    def derived(
+        self, last: Mapping[str, Each], step: Callable[[Reach, Each], Each], inner: Callable[[Reach, Each], Each] | None = None
+    ) -> list[Mapping[str, Each]]:
+        """By member and dimension, a property of tiles. last: that of the last member's, from which those of the others follow by `step`, or by
+        `inner` where a reader's tiles follow themselves, and so may overlap."""
         found = [last] * len(self.problems)
         for maker, reader, _ in reversed(self.passes):
-            found[maker] = {name: step(reach, found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
+            own = step if inner is None or reader == len(self.problems) - 1 else inner
+            found[maker] = {name: own(reach, found[reader][reach.dimension]) for name, reach in self.reaches[maker].items()}
         return found
 
     def order_of(self, member: int, order: Sequence[str]) -> tuple[str, ...]:

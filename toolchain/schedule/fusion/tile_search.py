@@ -2,8 +2,9 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -142,14 +143,17 @@ def _sizes(group: TileGroup) -> Columns:
     found: Columns = [{} for _ in group.problems]
     for ((member, name), _), column in zip(axes, grid, strict=True):
         found[member][name] = column
-    found = [{**own, **derived} for own, derived in zip(found, group.derived(found[-1], _largest), strict=True)]
+    found = [
+        {**own, **derived}
+        for own, derived in zip(found, group.derived(found[-1], partial(_each, Reach.largest), partial(_each, Reach.most)), strict=True)
+    ]
     order = [[d.name for d in problem.kernel.tile] for problem in group.problems]
     return [{name: own[name] for name in names} for names, own in zip(order, found, strict=True)]
 
 
-def _largest(reach: Reach, sizes: Ints) -> Ints:
+def _each(most: Callable[[Reach, int], int], reach: Reach, sizes: Ints) -> Ints:
     """The most units of the maker that each size of a reader's tile needs."""
-    largest = {size: reach.largest(size) for size in np.unique(sizes).tolist()}
+    largest = {size: most(reach, size) for size in np.unique(sizes).tolist()}
     return np.array([largest[size] for size in sizes.tolist()], np.int64)
 
 
