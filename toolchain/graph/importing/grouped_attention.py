@@ -35,7 +35,7 @@ PLAIN = MappingProxyType(
         "v_quant_type": b"NONE",
     }
 )
-"""What a rule wants of attributes that change the scores, or what is kept."""
+"""The values that a rule wants of attributes which change the scores or the results that are kept."""
 NAMED = frozenset(("num_heads", "kv_num_heads", "scale", "do_rotary", "rotary_interleaved", *PLAIN))
 
 

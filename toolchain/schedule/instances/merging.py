@@ -42,12 +42,12 @@ class Grouper:
         return math.inf if split is None else split.factor
 
     def follows(self, one: Members, other: Members) -> bool:
-        """Rule (i): the later one is split as often as the earlier one at least, and both together no oftener than it."""
+        """Rule (i): the later one is split as often as the earlier one at least, and both together no more often than it."""
         down = not self.ruled or self.factor(one) <= self.factor(other)
         return down and self._is_no_finer(_joined(one, other), self.factor(other))
 
     def closes(self, middle: "tuple[Members, ...]", last: Members) -> bool:
-        """Rule (ii): all together are split no oftener than the one that is split most."""
+        """Rule (ii): all together are split no more often than the one that is split most."""
         return self._is_no_finer(_joined(*middle, last), max(self.factor(each) for each in (*middle, last)))
 
     def _is_no_finer(self, joined: Members, factor: float) -> bool:

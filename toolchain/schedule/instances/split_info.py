@@ -94,7 +94,7 @@ def _instance(network: Network, members: Members, dimension: int, factor: int, n
 
 
 def _cut(work: Work, dimension: int, factor: int, number: int) -> Box:
-    """The part of a result that an instance leaves; empty where there are no such many."""
+    """The part of a result that an instance leaves; empty where there are fewer."""
     size, extent = -(-work.units(dimension) // factor) * work.unit[dimension], work.extents[dimension]
     own = range(min(number * size, extent), min((number + 1) * size, extent))
     n, c, h, w = (own if axis == dimension else range(each) for axis, each in enumerate(work.extents))
