@@ -204,7 +204,7 @@ def _float_address(name: str | None, places: PlannedGraph, const: str = "const "
 
 
 def _number(node: ir.Node, name: str) -> str:
-    """Of float32, as the hexadecimal that C99 has for it. Raises UserError E1010 for infinity, which it does not."""
+    """A float32, as the hexadecimal that C99 has for it. Raises UserError E1010 for infinity, which it does not."""
     found = float(np.float32(float_attribute(node, name)))
     if not math.isfinite(found):
         raise fail("E1010", f"attribute '{name}' of '{node.name}' is {found}, which C has no constant for")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORM = re.compile(r"(?P<commit>[^:-][^:]*):(?P<path>.+\.(yaml|yml|json))\Z", re.DOTALL)
 MOST_BYTES = 16 * MAX_BYTES
-"""Of a file; reports are longer than descriptions."""
+"""The most bytes of a file; reports are longer than descriptions."""
 
 MOST = 8
 """Sides that a table has room for."""

@@ -13,7 +13,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.files import PACKAGE, is_file, is_folder
 
 SUFFIXES = (".yaml", ".yml", ".onnx", ".npz")
-"""Of names that the commands take for paths, as they do names with a slash."""
+"""The ends of names that the commands take for paths, as they do names with a slash."""
 PATHS = ("calibration", "schedule")
 """Variables whose values are paths, whatever they look like."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolchain.verify.cosim import RecordedRun
 
 MOST_BYTES = 1 << 33
-"""Of a memory's image as text."""
+"""The most bytes of a memory's image as text."""
 
 
 def write(arguments: argparse.Namespace) -> None:

@@ -126,7 +126,7 @@ def _outcome(jobs: tuple[Job, ...], root: Path) -> Outcome:
 
 
 def _figures(job: Job) -> dict[str, float]:
-    """Of one image."""
+    """The figures of one image."""
     from toolchain.report.compared_sides import read_report
     from toolchain.tasks.actions.paths import machines_of, summary_file
 

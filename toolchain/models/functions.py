@@ -85,7 +85,7 @@ def _parsed(text: str) -> onnx.ModelProto:
 
 
 def _depth(text: str) -> int:
-    """Of braces, as the parser calls itself for each."""
+    """The depth of braces, as the parser calls itself for each."""
     depth = deepest = 0
     for mark in re.findall(r"[{}]", text):
         depth += 1 if mark == "{" else -1

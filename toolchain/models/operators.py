@@ -11,7 +11,7 @@ from toolchain.spec.errors import Span, fail
 
 Pair = tuple[int, int]
 Value = int | float | tuple[int, ...] | tuple[float, ...]
-"""Of an attribute."""
+"""The value of an attribute."""
 
 
 @dataclass(frozen=True, slots=True)

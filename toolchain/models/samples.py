@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 ENDINGS, FORMATS = (".png", ".jpg", ".jpeg", ".bmp"), ("PNG", "JPEG", "BMP")
 MOST_PICTURES = 4096
 MOST_BYTES = 1 << 30
-"""Of the files together, and of the samples together."""
+"""The most bytes of the files together, and of the samples together."""
 MOST_PIXELS = 1 << 25
-"""Of one picture; a file of a few bytes may claim any number."""
+"""The most pixels of one picture; a file of a few bytes may claim any number."""
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Pillow's name of a picture's form by its number of channels, each of eight bits."""
 _TYPES = ("float16", "float32", "float64", "uint8", "int8", "uint16", "int16", "int32")

@@ -65,7 +65,7 @@ def added_up(terms: Terms, blocks: Sequence[Sequence[Place]], loops: Mapping[str
 
 
 def evaluate_halves(kind: OperationKind, numbers: Mapping[str, int], arrays: Mapping[str, Array], form: Format = "f16") -> Array:
-    """Of the result's axes. arrays: of the operands' axes, in what holds the format, and a float32 bias."""
+    """An array of the result's axes. arrays: of the operands' axes, in what holds the format, and a float32 bias."""
     known: dict[str, Array] = {name: np.asarray(array, SINGLE) for name, array in arrays.items()}
     with np.errstate(all="ignore"):
         for stage in kind.halves:

@@ -9,7 +9,7 @@ from toolchain.spec.model.quantisation import Format
 
 SINGLE = np.dtype(np.float32)
 DTYPES: Final = {"f16": np.dtype(np.float16), "bf16": SINGLE}
-"""What holds the numbers of a format."""
+"""The dtype that holds the numbers of a format."""
 GREATEST: Final = {"f16": 65504.0, "bf16": float.fromhex("0x1.fep127")}
 """The greatest finite number."""
 LOWER = 16

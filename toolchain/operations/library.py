@@ -111,7 +111,7 @@ class _Reader:
         return replace(base, arithmetic=self.arithmetic(base.operands, base.result, numbers), integers=str(body.value), bodies=bodies)
 
     def integer_body(self) -> Node:
-        """Of own arithmetic, which needs one. Raises UserError E1301."""
+        """The body of own arithmetic, which needs one. Raises UserError E1301."""
         onnx, arithmetic = self.root.get("onnx"), self.root.value["arithmetic"]
         body = onnx.get("integer") if onnx else None
         if body is None:

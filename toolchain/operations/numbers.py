@@ -13,7 +13,7 @@ from toolchain.spec.expr import Compare, Const, Expr, Name, conjuncts
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]
-"""Of a call, by name, as ONNX has them: integers, floats, texts, or sequences of these."""
+"""The attributes of a call, by name, as ONNX has them: integers, floats, texts, or sequences of these."""
 
 
 def numbers_of(kind: OperationKind, shapes: Mapping[str, Sequence[int]], attributes: Attributes, name: str = "") -> dict[str, int]:

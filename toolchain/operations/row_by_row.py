@@ -17,7 +17,7 @@ Axes = tuple[int, ...]
 """Axes of a picture [batch, channels, height, width], or the places of the same ones among a tensor's own."""
 IMAGES: Axes = (0,)
 ROWS: Axes = (0, 2)
-"""Of images, along the last of which there may be more."""
+"""The axes of images, along the last of which there may be more."""
 SEEN = (2, 3)
 """Images that are looked at: of one row alone any stride would do."""
 

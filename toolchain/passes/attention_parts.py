@@ -150,7 +150,7 @@ def _left_out(graph: ir.Graph, name: str, axes: int) -> ir.Value:
 
 
 AXES = 4
-"""Of [batch, heads, rows, channels]."""
+"""The axes of [batch, heads, rows, channels]."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _divisor(value: ir.Value, arrays: Sequence[Array], kinds: Kinds, power: floa
 
 
 def _weight_ranges(value: ir.Value, kinds: Kinds) -> Iterator[Vector]:
-    """Of every layer on the machine that reads a tensor, at once or behind others: the largest weight of each channel."""
+    """The largest weight of each channel, for every layer on the machine that reads a tensor, at once or behind others."""
     for node in [node for node, _ in value.uses() if is_candidate(node)]:
         call = read_call(node, kinds)
         if call.operation.bias:

@@ -157,7 +157,7 @@ def _reasons(node: ir.Node, refused: Mapping[ir.Node, Reasons]) -> Reasons:
 
 
 def _note(node: ir.Node, reasons: Reasons, context: Context) -> None:
-    """Of several machines' reasons, those of the first stand for all; the others are beside them."""
+    """The reasons of the first of several machines stand for all; the others are beside them."""
     asked = owner_of(node, context.devices) or context.device
     if context.before and asked is not None and not is_boundary(node):
         note_refusals(node, {asked.name: reasons})

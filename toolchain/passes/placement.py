@@ -73,7 +73,7 @@ def _cross(flow: Any, maker: int | str, readers: set[int | str], capacity: int, 
 
 
 Weight = tuple[float, ...]
-"""Of a node or a group, in several measures."""
+"""The weight of a node or a group, in several measures."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _most(limits: RegionLimits) -> Weight:
 
 
 def _weight(node: ir.Node) -> Weight:
-    """Of one sample, in the order of MEASURES. A constant that several operations read counts for each."""
+    """The weight of one sample, in the order of MEASURES. A constant that several operations read counts for each."""
     constants = (value.const_value for value in node.inputs if value is not None and value.is_initializer())
     results = ((known_shape(value) or (), value.dtype) for value in node.outputs)
     made = sum(math.prod(shape) * (dtype.itemsize if dtype else 1) for shape, dtype in results)

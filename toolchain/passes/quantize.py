@@ -43,7 +43,7 @@ DOUBTFUL = 4
 EVERYTHING = 1.0
 """The loss of integers that keep as good as no share of the work: a draft of their weights is not made."""
 POWERS = (0.5, 0.65, 0.75, 0.85, 1.0)
-"""Of a channel's range, for the divisors of streams."""
+"""Powers of a channel's range, for the divisors of streams."""
 JUDGED = 16
 """The most samples on which ranges are judged."""
 

@@ -247,7 +247,7 @@ def _rows(weights: Array, groups: int) -> Reals:
 
 
 def _shares(found: Sequence[Reals], steps: Sequence[Reals], seen: SeenLayer) -> list[float]:
-    """Of several roundings, the energy of the output's error over that of the output, without its bias."""
+    """For each of several roundings, the energy of the output's error over that of the output, without its bias."""
     if seen.signal <= 0:
         return [0.0] * len(found)
     noises = _energies([weights * column - seen.rows for weights, column in zip(found, _columns(steps, seen), strict=True)], seen)

@@ -13,7 +13,7 @@ EACH = ("Cos", "Sin", "Cast", "Neg", "Identity", "Unsqueeze", "Squeeze", "Reshap
 """Operators of one tensor that leave channels as they stand, where their last axis keeps its extent."""
 PAIRS = ("Mul", "Add", "Sub", "Div")
 AXES = 4
-"""Of heads of a sequence: batch, heads, rows and channels, in one order or another."""
+"""The axes of heads of a sequence: batch, heads, rows and channels, in one order or another."""
 SMALL = 64
 """Elements of constants that count by their numbers, such as axes."""
 STEP = 2
@@ -160,7 +160,7 @@ class Tables:
 
 
 def _first_alike(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
-    """Of tensors that tables are made by, the first in the graph that is the same."""
+    """For each tensor that tables are made by, the first in the graph that is the same."""
     first, found = dict[ir.Value, ir.Value](), dict[tuple[object, ...], ir.Value]()
     for node in graph:
         if is_operator(node, "Gather", "Concat", *EACH, *PAIRS) and len(node.outputs) == 1:

@@ -24,7 +24,7 @@ from toolchain.passes.streams import SCALED, Stream, divided_operands, multiplie
 from toolchain.spec.arrays import Array
 
 MOST_FACTOR = 127
-"""Of the whole numbers that norms multiply by: they are stored as bytes."""
+"""The largest of the whole numbers that norms multiply by: they are stored as bytes."""
 MAX_BYTES = 1 << 30
 """The most bytes of all tensors of streams on all samples; where they are larger, fewer samples are looked at."""
 

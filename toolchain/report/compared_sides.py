@@ -119,7 +119,7 @@ def read_report(path: Path) -> Report:
 
 
 def machine_keys(machines: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Of several machines with the machine's name before each key."""
+    """The keys of several machines, with the machine's name before each."""
     if len(machines) == 1:
         return {**next(iter(machines.values()))}
     return {f"{name}: {key}": text for name, keys in machines.items() for key, text in keys.items()}

@@ -13,7 +13,7 @@ from toolchain.spec.files import read_limited
 
 MOST_BYTES = 1 << 28
 MOST_ROWS = 1 << 22
-"""Of a profile."""
+"""The most bytes and rows of a profile."""
 LATEST = 1e15
 """Cycles or nanoseconds that a time is below, so that a float64 holds it to less than one."""
 UNITS = ("cycles", "ns")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VARIABLE = "TILEWRIGHT_KEYS"
 SUFFIX = ".minisig"
 MOST_BYTES = 1 << 14
-"""Of a signature, and of a key."""
+"""The most bytes of a signature, and of a key."""
 
 
 def trusted_keys() -> tuple[Path, ...]:

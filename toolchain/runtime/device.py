@@ -129,7 +129,7 @@ def _at(memory: Bytes, held: DramMap, where: ByteRange) -> Bytes:
 
 
 MOST_BYTES = 1 << 31
-"""Of a block of memory that no machine's file gives the size of."""
+"""The most bytes of a block of memory whose size no machine's file gives."""
 
 
 def check_map(name: str, machine: Machine, held: DramMap, constants: Mapping[str, bytes]) -> None:

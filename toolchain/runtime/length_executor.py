@@ -102,7 +102,7 @@ class LengthExecutor:
         return found
 
     def executor(self, bucket: Bucket) -> Executor:
-        """Of one length, opened once."""
+        """The executor of one length, opened once."""
         number = self.lengths.buckets.index(bucket)
         with self._lock:
             if number not in self._opened:

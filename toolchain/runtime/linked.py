@@ -45,7 +45,7 @@ class CLibrary:
 
 
 LINE_BYTES = 32
-"""Of the array, in a line of its source."""
+"""Bytes of the array in a line of its source."""
 
 
 def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", embedded: bytes = b"") -> CLibrary:

@@ -40,7 +40,7 @@ MOST = (1 << 31) - 1
 """Bytes of an ONNX file, which is one protocol buffer."""
 
 MOST_AXES = 8
-"""Of a tensor at a region's border, in tilewright_provider.h."""
+"""The axes of a tensor at a region's border, in tilewright_provider.h, at most."""
 SOURCES = ("tilewright_provider.h", "tilewright_provider.c")
 MAIN = "provider.c"
 HINT = "`toolchain.load` in Python runs every bundle"
@@ -114,7 +114,7 @@ class _Model:
         return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=self.version, producer_name=SOURCE)
 
     def _stored_types(self) -> dict[str, int]:
-        """Of ONNX, by machine: floating point for those that run graphs, else the integers that the host gives their regions or takes."""
+        """ONNX's types by machine: floating point for those that run graphs, else the integers that the host gives their regions or takes."""
         regions = self.bundle.manifest.regions
         types = {region.target: onnx.TensorProto.FLOAT if region.whole else onnx.TensorProto.INT8 for region in regions}
         ends = [(region.target, self.ends.get(port.name)) for region in regions if not region.whole for port in _border(region)]
@@ -194,7 +194,7 @@ def _region(bundle: Bundle, machines: Mapping[str, Machine], run: RegionProgram,
 
 
 def _elements(writer: ProgramWriter, run: RegionProgram, port: Port) -> int:
-    """Of one sample."""
+    """Elements of one sample."""
     if len(port.shape) > MOST_AXES or min(port.shape, default=1) < 1:
         raise writer.refused(f"'{port.name}' of region '{run.name}' has more than {MOST_AXES} axes, or one without a size")
     return math.prod(port.shape)

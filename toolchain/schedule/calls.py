@@ -58,6 +58,6 @@ def library_call(problem: Problem) -> Call:
 
 
 def call_cycles(problem: Problem) -> float:
-    """Of one call, by its kernel's formula; 0 where the file has none."""
+    """The cycles of one call, by its kernel's formula; 0 where the file has none."""
     call = library_call(problem)
     return 0.0 if call.cycles is None else float(constant(call.cycles, problem.numbers))

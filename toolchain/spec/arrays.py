@@ -13,7 +13,7 @@ from toolchain.spec.evaluate import OPERATORS
 from toolchain.spec.expr import Binary, Call, Choose, Compare, Const, Expr, Logic, Name, Unary
 
 Array = NDArray[Any]
-"""Of any dtype and shape: where a function takes them all, or its docstring names them."""
+"""An array of any dtype and shape: where a function takes them all, or its docstring names them."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Reals = NDArray[np.float64]

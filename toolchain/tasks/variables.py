@@ -64,7 +64,7 @@ KNOWN = tuple(VARIABLES)
 PLACES = CHOICES["place"]
 
 NONE, SEPARATOR = "none", "+"
-"""Of kernels that are left out: a word where all stay, and between two names."""
+"""How kernels that are left out are written: a word where all stay, and a sign between two names."""
 
 MAX_DIGITS = 20
 """The longest number that a user may give; Python refuses to read thousands of them."""

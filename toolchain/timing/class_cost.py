@@ -153,7 +153,7 @@ class _Turns:
 
 @lru_cache(maxsize=1024)
 def _turns(key: MachineKey, instruction: str, kind: str, memory: str) -> tuple[_Turns, ...]:
-    """Of every nest that reads or writes the memory; found once for each machine, as the tile search asks for each step of each operation."""
+    """The turns of every nest that reads or writes the memory; found once a machine, as the tile search asks for each step of each operation."""
     nests = machine_nests(key.machine)[instruction]
     return tuple(_turns_of(nest) for nest in nests if nest.occurrence.kind == kind and nest.access.view.memory == memory)
 

@@ -68,7 +68,7 @@ def differing_bits(expected: Array, found: Array) -> int:
 
 
 def _differing(one: Any, other: Any) -> int:
-    """Of two results of any kind: tensors, lists and maps of such, texts, numbers."""
+    """Elements that differ between two results of any kind: tensors, lists and maps of such, texts, numbers."""
     kind: Any = one.__class__
     if kind is not other.__class__:
         return 1

@@ -131,7 +131,7 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator, seen: Seen) -
 
 
 def chosen_operations(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator, seen: Seen) -> Iterator[Problem | None]:
-    """Of several random operations in turn, the one whose situations were seen least; every third time of those at the limits that the kernel names,
+    """The one of several random operations in turn whose situations were seen least; every third time of those at the limits that the kernel names,
     and every sixth time of large ones, where it takes any. None as `operations_for` has it."""
     drawn = operations_for(machine, kernel, kind, rng)
     for turn in itertools.count():
@@ -205,7 +205,7 @@ class WholeBlocks:
 
 
 def whole_blocks(condition: Expr) -> Iterator[WholeBlocks]:
-    """Of `(keys + spare) % 32 == 0 and ...`, that keys and spare come in 32 together."""
+    """The sums that come in whole blocks: of `(keys + spare) % 32 == 0 and ...`, that keys and spare come in 32 together."""
     for part in conjuncts(condition):
         match part:
             case Compare(op="==", left=Binary(op="%", left=left, right=Const(value=size)), right=Const(value=0)) if names := _added(left):

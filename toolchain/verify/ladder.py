@@ -124,7 +124,7 @@ def _compared(region: Region, name: str, expected: Array, found: Array, number: 
 
 
 MOST_BYTES = 1 << 30
-"""Of constants, which a model in memory holds beside the machine's; a larger region gets the tolerance alone."""
+"""The most bytes of constants, which a model in memory holds beside the machine's; a larger region gets the tolerance alone."""
 
 
 def border_names(region: GraphRegion) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ TRIES = 2000
 SMALL, LARGER = 5, (6, 8, 12, 16, 24, 32, 48, 64, 128)
 """The largest extent that is drawn at first, and extents that are drawn as well once these have fitted no check often enough."""
 MOST_ELEMENTS = 1 << 16
-"""Of an operand, where extents may be larger: a check takes seconds."""
+"""The most elements of an operand, where extents may be larger: a check takes seconds."""
 TOLERANCE = 1e-5
 """Relative, of floating point in another order."""
 FORMS: tuple[Form, ...] = ("multiplier", "float32", "power_of_two")

@@ -37,7 +37,7 @@ DRAWN = 100
 """Random scales that are drawn at most until a machine's own arithmetic can compute with them."""
 MOST_MACS = 1 << 24
 MOST_ELEMENTS = 1 << 20
-"""Of an operand: two extents beyond fields would be one beyond memories."""
+"""The most elements of an operand: two extents beyond fields would be one beyond memories."""
 CORNERS = np.array([0.0, -0.0, 2.0**-24, -(2.0**-24), 2.0**-14, -(2.0**-14), 1.0, -1.0, 1 + 2.0**-10, 2048.0, 65504.0, -65504.0], np.float32)
 """Zeros, the least subnormal and normal numbers, one and its neighbour, the first whole number without a successor, the greatest ones."""
 INFINITE = 64

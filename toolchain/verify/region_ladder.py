@@ -129,7 +129,7 @@ def _completed(region: Region, stops: Sequence[int]) -> Mapping[str, int]:
 
 
 SEEDS = (1, 2)
-"""Of the orders in which streams may meet."""
+"""The seeds of the orders in which streams may meet."""
 
 
 def climb_region(tested: ProgramUnderTest, expected: Mapping[str, Array], size: SampleSize, peek: OnChipReader | None = None) -> RegionVerdict:

@@ -14,7 +14,7 @@ from toolchain.spec.model import Machine, Memory, ScalarType, View
 ROOM, MOST = 1 << 21, 4096
 """Bytes for the packed elements of a view, and their greatest number."""
 SLOT = 12
-"""Of the scratch memory."""
+"""The slot of the scratch memory."""
 
 Key = tuple[str, str, tuple[int, ...], int, int]
 """View, stored format, order of its lanes, terms, sums: what packed elements follow from."""

@@ -16,13 +16,13 @@ from toolchain.spec.float_functions import FUNCTIONS
 from toolchain.spec.model import FloatType, ScalarType
 
 FRACTION, BIAS = 52, 1023
-"""Of float64."""
+"""The fraction's bits and the exponent's bias of float64."""
 
 DOUBT = 2.0**-47
 """A bit more than the error of the math library in toolchain/spec/float_functions.py, whose proof this is in doubles."""
 
 Function = Callable[[Sequence[Value]], Value]
-"""Of arrays of bits, or integers, to an array of them."""
+"""From arrays of bits, or integers, to an array of them."""
 
 
 def is_single(kind: FloatType) -> bool:

@@ -10,7 +10,7 @@ from toolchain.spec.float_functions import Number, Real, decode, decoder, encode
 from toolchain.spec.model import FloatType, ScalarType
 
 Operation = Callable[[Sequence[int]], int]
-"""Of the operands' bits, or integers: bits, or an integer."""
+"""From the operands' bits, or integers, to bits, or an integer."""
 
 
 def operation(e: ir.Float | ir.ToFloat | ir.ToInteger) -> Operation:

@@ -63,7 +63,7 @@ def _rule(node: onnx.NodeProto) -> LayerRule | None:
 
 
 def _write(graph: onnx.GraphProto, facts: Facts) -> bool:
-    """What several layers share is there once, where the first of them stands."""
+    """Nodes that several layers share are there once, where the first of them stands."""
     nodes, found = list[onnx.NodeProto](), False
     made, held = {name for node in graph.node for name in node.output}, {each.name for each in graph.initializer}
     for node in graph.node:

@@ -19,7 +19,7 @@ FINE = 1 << 10
 HESSIAN_BITS = 26
 """Entries of H are rounded to so many bits; with FINE and 2**13 weights a row, sums stay below 2**53."""
 INPUT_BITS = 9
-"""Of an input, at most: a stored integer less its zero."""
+"""The most bits of an input, a stored integer less its zero."""
 EXACT_BITS = 53
 """Whole numbers below 2**EXACT_BITS are exact."""
 CHUNK = 1024

@@ -26,7 +26,7 @@ from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why
 
 BIAS_BITS = 30
-"""Of a bias, so that a product of as many bits may be added in 32."""
+"""The bits of a bias, so that a product of as many bits may be added in 32."""
 
 
 def own_total(

@@ -166,7 +166,7 @@ class Drift:
     energy: Reals
 
     def some(self, every: int) -> "Drift":
-        """Of every n-th row."""
+        """The drift of every n-th row."""
         return Drift(self.products[:, ::every], self.energy[:, ::every])
 
 
@@ -192,7 +192,7 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
 
 
 def _add_drift(rows: Reals, gap: Reals, stored: Reals, products: Reals, energy: Reals, some: slice) -> None:
-    """Of some rows, adds the products and the energy of their drift at some positions. gap: errors of the inputs, [groups, positions, k]."""
+    """Adds the products and the energy of the drift of some rows at some positions. gap: errors of the inputs, [groups, positions, k]."""
     drift = np.matmul(rows[:, some], gap.transpose(0, 2, 1))
     drift /= DROPPED
     np.rint(drift, out=drift)

@@ -73,7 +73,7 @@ class Table:
 
     @property
     def means(self) -> Means:
-        """Of every tensor that was seen."""
+        """The means of every tensor that was seen."""
         return {name: seen.means for name, seen in self.tensors.items()}
 
 

@@ -70,7 +70,7 @@ def depth_first(graph: "nx.DiGraph[Item]") -> list[Item]:
 
 
 def heaviest_first(graph: "nx.DiGraph[Item]", size: Callable[[Item], int]) -> list[Item]:
-    """Of the instances that are ready the one that leaves most; of equals the one that became ready last."""
+    """The ready instance that leaves most runs first; of equals the one that became ready last."""
     return _by_turns(graph, lambda ready: max(range(len(ready)), key=lambda place: (size(ready[place]), place)))
 
 

@@ -52,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Of prices from exact cycles, as shares of these: means and the largest. plain: of the closed form."""
+    """Deviations of prices from exact cycles, as shares of these: means and the largest. plain: of the closed form."""
 
     groups: int
     mean: float

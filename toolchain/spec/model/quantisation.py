@@ -132,7 +132,7 @@ class Numerics:
 
     @property
     def bytes(self) -> int:
-        """Of a stored activation."""
+        """Bytes of a stored activation."""
         return 1 if self.floats is None else 2
 
     @property

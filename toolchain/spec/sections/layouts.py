@@ -20,7 +20,7 @@ from toolchain.spec.yaml_nodes import Node, gather
 
 MAX_ELEMENTS = 1 << 18
 MAX_PLACES = 1 << 21
-"""Of all elements of a sample and their copies."""
+"""The most places of all elements of a sample and their copies."""
 LARGEST_BLOCK = 128
 
 

@@ -119,7 +119,7 @@ def _tiled(job: Job, parts: Parts) -> list[tuple[Backend, Region]]:
 
 
 def _options(variables: Variables, machine: Machine, way: Copies | None = None) -> Options:
-    """Of several machines, one that runs fewer streams, or takes fewer images, does as much as it can. way: of a sub-graph."""
+    """A machine among several that runs fewer streams, or takes fewer images, does as much as it can. way: of a sub-graph."""
     if way is not None:
         return Options(search=variables.search, effort=variables.effort).taking(way)
     streams = min(variables.streams, machine.streams)
