@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from toolchain.schedule.batch_cut import Division, Uniform
 from toolchain.schedule.batch_ways import runs_of_batch
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.shares import teams
-from toolchain.schedule.subgraphs import Division, Uniform
 from toolchain.spec.model import Machine
 from toolchain.spec.model.structure import neighbours
 

@@ -21,11 +21,11 @@ from tests.bench_script import run_script
 from tests.schedule.many_cores import chip
 from tests.schedule.regions.test_region import rows_region
 from toolchain.models.load import list_models, load_model, load_text
+from toolchain.schedule.batch_cut import Division, Subgraph, Uniform
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
-from toolchain.schedule.subgraphs import Division, Subgraph, Uniform
 from toolchain.spec.load import load_machine
 
 ROOT = Path(__file__).resolve().parents[1]

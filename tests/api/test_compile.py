@@ -12,7 +12,7 @@ import toolchain
 from tests.lengths_network import encoder
 from tests.tasks.builds import build_here
 from toolchain.cli import main
-from toolchain.schedule.subgraphs import load_parts, read_parts
+from toolchain.schedule.batch_cut import load_parts, read_parts
 
 WIDE = """\
 model: {name: wide, summary: a convolution that two streams do in half the time}

@@ -5,7 +5,7 @@ import pytest
 
 from tests.operations import made
 from tests.schedule.regions.test_region import rows_region
-from tests.schedule.test_subgraphs import TARGET, copy_of_model, region_of
+from tests.schedule.test_batch_cut import TARGET, copy_of_model, region_of
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule import batch_ways
 from toolchain.schedule.batch_ways import Batch, batch_cycles, copies_for, cuts, images_of_copies, promising, runs_of_batch, stacked_cycles, stretches

@@ -21,13 +21,13 @@ from toolchain.runtime.bundle import read_bundle
 from toolchain.runtime.contents import Bundle, RegionProgram
 from toolchain.runtime.open_region import region_image
 from toolchain.schedule.backend import Backend, backend_of, load_backends
+from toolchain.schedule.batch_cut import divided, load_parts
 from toolchain.schedule.form.files import read_schedule
 from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.form.realise import ordered_region, scheduled_region
 from toolchain.schedule.program import CompiledRegion, serial_order
 from toolchain.schedule.read_region import read_region
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.subgraphs import divided, load_parts
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import Source, UserError, fail
 from toolchain.spec.files import read_limited

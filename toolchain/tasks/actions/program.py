@@ -19,6 +19,7 @@ from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.contents import StartedState
 from toolchain.schedule.alike import Searches
 from toolchain.schedule.backend import Backend, backend_of, load_backends
+from toolchain.schedule.batch_cut import Part, Parts, divided, divisions, load_parts, parts_of, write_parts
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
 from toolchain.schedule.form.plan import Schedule, make_schedule
@@ -26,7 +27,6 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial, write_record
-from toolchain.schedule.subgraphs import Part, Parts, divided, divisions, load_parts, parts_of, write_parts
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine

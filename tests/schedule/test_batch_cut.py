@@ -27,12 +27,7 @@ from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, open_bundle
 from toolchain.runtime.transfers import handed_over
-from toolchain.schedule.batch_ways import Batch, copies_for, cuts, stretches
-from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
-from toolchain.schedule.copies import Copies
-from toolchain.schedule.options import Options
-from toolchain.schedule.regions.region import Bound, Region, stackable
-from toolchain.schedule.subgraphs import (
+from toolchain.schedule.batch_cut import (
     Part,
     Parted,
     Parts,
@@ -46,6 +41,11 @@ from toolchain.schedule.subgraphs import (
     waists,
     write_parts,
 )
+from toolchain.schedule.batch_ways import Batch, copies_for, cuts, stretches
+from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
+from toolchain.schedule.copies import Copies
+from toolchain.schedule.options import Options
+from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.spec.model import Machine
 
 
