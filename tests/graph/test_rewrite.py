@@ -31,6 +31,7 @@ from toolchain.graph.rewrite import (
     row_blocks,
     shape_of,
     single_use,
+    sliced,
     substitute,
     text,
 )  # fmt: skip
@@ -127,6 +128,23 @@ def test_what_is_asked_of_nodes(tmp_path: Path) -> None:
     assert is_operator(conv, "Conv", "Gemm")
     assert not is_operator(None, "Conv")
     assert not is_operator(ir.node("Conv", [], domain="mine"), "Conv")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "found"),
+    [
+        (([1], [3], [1]), (1, range(1, 3))),
+        (([-2], [99], [-1]), (2, range(3, 5))),
+        (([0], [2]), (0, range(2))),
+        (([4], [0], [2], [-2]), (2, range(4, 0, -2))),
+        (([0, 0], [1, 1], [0, 1]), None),
+    ],
+)
+def test_elements_that_a_slice_of_one_axis_keeps(bounds: tuple[list[int], ...], found: tuple[int, range] | None, tmp_path: Path) -> None:
+    names = [f"b{number}" for number in range(len(bounds))]
+    constants = {name: np.array(bound, np.int64) for name, bound in zip(names, bounds, strict=True)}
+    graph = imported(tmp_path, [n("Slice", ["x", *names], ["y"])], constants=constants, x=(2, 4, 5))
+    assert sliced(node_of(graph, "Slice")) == found
 
 
 def test_tensors_that_subgraphs_read(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.operations.needed_parts import needed
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import numbers_of
-from toolchain.operations.reads import narrow, needed, positions, read_all
+from toolchain.operations.reads import narrow, positions, read_all
 from toolchain.operations.reference import accumulate
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Index, parse_expr

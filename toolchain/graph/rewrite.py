@@ -37,6 +37,17 @@ def known_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     return sizes if len(sizes) == len(value.shape.dims) else None
 
 
+def sliced(node: ir.Node) -> tuple[int, range] | None:
+    """The axis along which a Slice of one axis cuts, from 0 on, and the elements that it keeps there; None for other nodes, and where constants
+    do not say it."""
+    shape, bounds = known_shape(node.inputs[0]) or (), [constant(value) for value in node.inputs[1:]]
+    if not is_operator(node, "Slice") or not shape or any(array is None or array.size != 1 for array in bounds):
+        return None
+    start, stop, *more = (int(np.ravel(array)[0]) for array in bounds if array is not None)
+    axis, step = (*more, *(0, 1)[len(more) :])
+    return axis % len(shape), range(shape[axis])[start:stop:step]
+
+
 def is_float(value: ir.Value | None) -> bool:
     """Whether this is a tensor of floating-point numbers, not a sequence of such tensors."""
     return value is not None and value.dtype in FLOATS and isinstance(value.type, ir.TensorType)

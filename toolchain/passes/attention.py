@@ -30,9 +30,8 @@ from toolchain.operations.library import Kinds
 from toolchain.passes.align_joins import WIDEST
 from toolchain.passes.attention_parts import Mask, chain, find_mask, lay_out_mask, made_by, only_reader, scaled, split
 from toolchain.passes.context import Context, Device, Pass
-from toolchain.passes.lay_out_caches import lay_out_caches
+from toolchain.passes.lay_out_caches import lay_out_caches, lay_out_rows
 from toolchain.passes.lay_out_rotary import lay_out_rotary
-from toolchain.passes.lay_out_rows import lay_out_rows
 
 SEQUENCE = 3
 """Axes of [batch, rows, channels]."""

@@ -85,6 +85,10 @@ class Device:
     recurrence: Callable[[ir.Node], Reason | None] = _unknown
     block: int = 1
 
+    def may_compute(self, operation: str) -> bool:
+        """Whether it has a kernel for an operation, or nothing is known of its kernels."""
+        return self.computes is None or operation in self.computes
+
     @property
     def floats(self) -> bool:
         """Whether it computes ONNX's own operators, in floating point."""

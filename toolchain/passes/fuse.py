@@ -164,8 +164,7 @@ def _is_empty(value: ir.Value | None) -> bool:
 
 def _lacks(context: Context, template: Template) -> bool:
     """Whether the machine has no kernel for an operation, nor for another that computes the same."""
-    computes = None if context.device is None else context.device.computes
-    return computes is not None and template.computes not in computes
+    return context.device is not None and not context.device.may_compute(template.computes)
 
 
 def _replace(model: ir.Model, anchor: ir.Node, match: Match, fused: Fused, kind: OperationKind) -> ir.Node:

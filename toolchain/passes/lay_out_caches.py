@@ -2,6 +2,9 @@
 
 On sequences [batch, rows, channels] heads are channels side by side, so that the rows become one operation, and attention reads them there. A cache
 itself stays by heads; between steps the sequence goes round in its place (`toolchain.graph.state_moves`).
+
+A new row that takes the place of one in a cache on sequences, as a condition says, is written with flags along the last axis, as an operation of
+machines reads them.
 """
 
 from dataclasses import dataclass
@@ -9,10 +12,24 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import BY_HEADS, add_constant, constant, integer, ints, is_operator, known_shape, reshape_node, substitute, typed_node
+from toolchain.graph.rewrite import (
+    BY_HEADS,
+    add_constant,
+    integer,
+    ints,
+    is_operator,
+    known_shape,
+    reshape_node,
+    sliced,
+    substitute,
+    typed_node,
+)
 from toolchain.passes.context import Device
 
-OPERATION = "append_rows"
+MOVES_UP, TAKES_PLACE = "append_rows", "place_row"
+"""Operations of machines."""
+SEQUENCE = 3
+"""Axes of [batch, rows, channels]."""
 ROWS, AXES = 2, 4
 """The axis of rows of a cache by heads, and how many it has."""
 
@@ -35,7 +52,7 @@ class _Cache:
 
 def lay_out_caches(graph: ir.Graph, device: Device | None) -> None:
     """For a machine that moves rows up; without one, caches stay as they are."""
-    if device is None or (device.computes is not None and OPERATION not in device.computes):
+    if device is None or not device.may_compute(MOVES_UP):
         return
     for node in list(graph):
         found = _find(node)
@@ -55,13 +72,9 @@ def _find(node: ir.Node) -> _Cache | None:
 
 def _first_row(node: ir.Node) -> int | None:
     """Where a Slice of four axes leaves out the first rows alone, how many."""
-    shape, bounds = known_shape(node.inputs[0]) or (), [constant(value) for value in node.inputs[1:]]
-    if len(shape) != AXES or any(array is None or array.size != 1 for array in bounds):
-        return None
-    start, stop, *more = (int(np.ravel(array)[0]) for array in bounds if array is not None)
-    axis, step = (*more, *(0, 1)[len(more) :])
-    kept = range(shape[ROWS])[start:stop:step]
-    return kept.start if axis % AXES == ROWS and kept == range(kept.start, shape[ROWS]) else None
+    axis, kept = sliced(node) or (0, range(0))
+    shape = known_shape(node.inputs[0]) or ()
+    return kept.start if len(shape) == AXES and axis == ROWS and kept == range(kept.start, shape[ROWS]) else None
 
 
 def _lay_out(graph: ir.Graph, found: _Cache) -> None:
@@ -105,3 +118,48 @@ def _by_heads(graph: ir.Graph, sequence: ir.Value, shape: tuple[int, ...], name:
     batch, heads, rows, inner = shape
     apart = reshape_node(graph, sequence, (batch, rows, heads, inner), f"{name}.apart")
     return [apart, typed_node(graph, "Transpose", apart.outputs, shape, sequence.type, f"{name}.heads", perm=BY_HEADS)]
+
+
+def lay_out_rows(graph: ir.Graph, device: Device | None) -> None:
+    """For a machine that places rows; without one they stay as they are. Flags are made once for all layers."""
+    if device is None or not device.may_compute(TAKES_PLACE):
+        return
+    flags = dict[ir.Value, ir.Value]()
+    for node in [node for node in graph if is_operator(node, "Where")]:
+        condition = node.inputs[0]
+        if condition is not None and _places(node, condition):
+            if condition not in flags:
+                flags[condition] = _flags(graph, node, condition)
+            _choose_by_flags(graph, node, flags[condition])
+
+
+def _places(node: ir.Node, condition: ir.Value) -> bool:
+    """Whether each row is one of a sequence, or the only one of another."""
+    chosen, new, past = (known_shape(value) or () for value in node.inputs)
+    result = known_shape(node.outputs[0]) or ()
+    computed = not any(value is None or value.is_initializer() for value in node.inputs) and condition.dtype == ir.DataType.BOOL
+    if not computed or len(result) != SEQUENCE or node.outputs[0].dtype != ir.DataType.FLOAT:
+        return False
+    batch, rows, channels = result
+    return (chosen, new, past) == ((batch, rows, 1), (batch, 1, channels), result)
+
+
+def _flags(graph: ir.Graph, node: ir.Node, condition: ir.Value) -> ir.Value:
+    """1 for a row that is new, else 0: [batch, 1, rows]."""
+    batch, rows, _ = known_shape(condition) or (1, 1, 1)
+    row = reshape_node(graph, condition, (batch, 1, rows), f"{condition.name}.row")
+    flags = typed_node(graph, "Cast", row.outputs, (batch, 1, rows), node.outputs[0].type, f"{condition.name}.flags", to=ir.DataType.FLOAT.value)
+    graph.insert_before(node, [row, flags])
+    return flags.outputs[0]
+
+
+def _choose_by_flags(graph: ir.Graph, node: ir.Node, flags: ir.Value) -> None:
+    batch, _, rows = known_shape(flags) or (1, 1, 1)
+    name, kind = node.outputs[0].name or "", ir.TensorType(ir.DataType.BOOL)
+    axes = [add_constant(graph, f"{name}.{word}", np.array([axis], np.int64)) for word, axis in (("middle", 1), ("last", 2))]
+    nothing = add_constant(graph, f"{name}.nothing", np.array(0, np.float32))
+    line = typed_node(graph, "Squeeze", [flags, axes[0]], (batch, rows), flags.type, f"{name}.line")
+    column = typed_node(graph, "Unsqueeze", [line.outputs[0], axes[1]], (batch, rows, 1), flags.type, f"{name}.column")
+    new = typed_node(graph, "Greater", [column.outputs[0], nothing], (batch, rows, 1), kind, f"{name}.new")
+    graph.insert_before(node, [line, column, new])
+    node.replace_input_with(0, new.outputs[0])

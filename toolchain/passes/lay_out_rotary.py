@@ -67,7 +67,7 @@ class OnSequence:
 
 def takes_rotary(device: Device | None) -> bool:
     """Whether there is a machine that may compute rotary positions."""
-    return device is not None and (device.computes is None or OPERATION in device.computes)
+    return device is not None and device.may_compute(OPERATION)
 
 
 def lay_out_rotary(graph: ir.Graph, device: Device | None) -> None:

@@ -9,10 +9,9 @@ Source: arXiv 2104.09864.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import constant, integer, is_operator, known_shape
+from toolchain.graph.rewrite import integer, is_operator, known_shape, sliced
 from toolchain.passes.rotary_tables import AXES, STEP, is_doubled
 
 
@@ -170,22 +169,12 @@ def _piece(value: ir.Value | None) -> _Piece | None:
     if before is None or after is None or before[:-1] != after[:-1]:
         return None
     if is_operator(node, "Slice"):
-        kept = _sliced(node, len(before), before[-1])
-        return _Piece(source, kept, node) if kept is not None else None
+        found = sliced(node)
+        return _Piece(source, found[1], node) if found and found[0] == len(before) - 1 and found[1].step > 0 else None
     sizes = [(known_shape(each) or (0,))[-1] for each in node.outputs]
     first = sum(sizes[: list(node.outputs).index(value)])
     along = integer(node, "axis", 0) % len(before) == len(before) - 1
     return _Piece(source, range(first, first + after[-1]), node) if along else None
-
-
-def _sliced(node: ir.Node, axes: int, width: int) -> range | None:
-    """The channels that a Slice along the last axis alone keeps."""
-    bounds = [constant(value) for value in node.inputs[1:]]
-    if any(array is None or array.size != 1 for array in bounds):
-        return None
-    start, stop, *more = (int(np.ravel(array)[0]) for array in bounds if array is not None)
-    axis, step = (*more, *(0, 1)[len(more) :])
-    return range(width)[start:stop:step] if axis % axes == axes - 1 and step > 0 else None
 
 
 def _maker(value: ir.Value | None, *kinds: str) -> ir.Node | None:

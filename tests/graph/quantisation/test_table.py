@@ -1,6 +1,7 @@
 """What calibration looks at: tensors of floating-point numbers, of whatever size; sequences of them are none.
 
-A padding that max pools drop sets no range, whatever its value; any other does.
+A padding that max pools drop sets no range, whatever its value; any other does. A tensor that moves alone make of another has its range,
+whichever of the two was seen.
 """
 
 from pathlib import Path
@@ -11,9 +12,11 @@ from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import model, n, save
+from tests.graph.test_state_moves import BY_HEADS, HEADS, ROWS, step
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.quantisation import table
-from toolchain.graph.quantisation.table import calibrate, sample_at, sample_count, seen_of
+from toolchain.graph.quantisation.ranges import Spread
+from toolchain.graph.quantisation.table import SeenTensor, Table, calibrate, sample_at, sample_count, seen_of, with_moved
 
 POOL = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
 
@@ -81,3 +84,26 @@ def test_channels_are_the_second_axis_and_of_rows_the_third(shape: tuple[int, ..
     others = tuple(each for each in range(len(shape)) if each != axis)
     found = seen_of(arrays).means
     assert np.allclose(found, np.mean([array.mean(others, dtype=np.float64) for array in arrays], axis=0), rtol=1e-3, atol=1e-6)
+
+
+SEEN = SeenTensor(Spread(2.0, ((3, 1_000_000),), -1.0, 2.0), (0.5,))
+MODEL = step(HEADS, [BY_HEADS, ROWS], [("Reshape", (1, 6, 2, 4)), BY_HEADS])
+
+
+def test_before_moves_and_behind_them() -> None:
+    found = with_moved(MODEL.graph, Table(1, {"x": SEEN, "y": SEEN}))
+    assert {*found.tensors} == {"x", "enter0", "enter1", "made", "leave0", "y"}
+    assert {each.spread for each in found.tensors.values()} == {SEEN.spread}
+    assert {name for name, each in found.tensors.items() if each.means} == {"x", "y"}
+
+
+def test_what_was_seen_stays_and_what_computes_is_no_move() -> None:
+    table = Table(1, dict.fromkeys(("x", "enter0", "enter1", "made", "leave0", "y"), SEEN))
+    assert with_moved(MODEL.graph, table) is table
+    assert {*with_moved(MODEL.graph, Table(1, {"x": SEEN})).tensors} == {"x", "enter0", "enter1"}
+
+
+def test_numbers_that_are_none_are_handed_on() -> None:
+    found = with_moved(MODEL.graph, Table(1, {"y": SEEN}, ("x",)))
+    assert found.unusable == ("enter0", "enter1", "x")
+    assert "enter1" not in found.tensors

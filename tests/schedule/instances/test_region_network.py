@@ -3,10 +3,10 @@
 import pytest
 
 from tests.operations import made
+from tests.operations.needed_parts import needed
 from tests.schedule.convolutions import convolution
 from tests.schedule.fusion.fused_chains import chain
 from tests.schedule.search.made_graphs import inception
-from toolchain.operations.reads import needed
 from toolchain.schedule.instances.network import Network
 from toolchain.schedule.instances.region_network import levels_of, network_of
 from toolchain.schedule.instances.split_info import Levels
@@ -24,7 +24,7 @@ def seen(machine: Machine, region: Region) -> tuple[Network, Levels]:
     space = Space(machine, load_kernels(machine), region, Options())
     planned = [(problem, space.clock.choice.best(problem)) for problem in space.problems]
     network = network_of(machine, region, planned)
-    return network, levels_of(machine, network, planned)
+    return network, levels_of(machine, network, planned, space.options.contexts)
 
 
 @pytest.mark.parametrize("options", [{}, {"strides": (2, 2)}, {"dilations": (2, 1)}, {"pads": (0, 0, 1, 2)}])
@@ -64,3 +64,10 @@ def test_parts_of_a_concatenation_stand_in_it() -> None:
     network, _ = seen(MACHINE, region)
     assert [(work.tensor, work.channel) for work in network.works if work.tensor == "all"] == [("all", 0), ("all", 32), ("all", 64), ("all", 96)]
     assert network.outputs == {"all"}
+
+
+@pytest.mark.parametrize("form", ["f16", "bf16"])
+def test_elements_of_halves_have_two_bytes(form: str) -> None:
+    machine = made.load_machine("stcp920", "paper", {"FORMAT": form})
+    network, _ = seen(machine, chain(BIG, (convolution(BIG, (64, 3, 3), 1, pads=(1, 1, 1, 1)), {"x": "t"})))
+    assert network.element == 2

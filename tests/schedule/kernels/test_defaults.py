@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.operations.needed_parts import needed
 from toolchain.operations.kind import Operand
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.numbers import complete
-from toolchain.operations.reads import needed
 from toolchain.schedule.kernels.defaults import (
     PICTURE,
     array_indices,

@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from toolchain.graph.rewrite import (
     add_constant,
-    constant,
     drop_unused_constants,
     free_names,
     given_names,
@@ -19,6 +18,7 @@ from toolchain.graph.rewrite import (
     is_float,
     is_operator,
     known_shape,
+    sliced,
 )
 
 # Dense networks join all results so far before every layer. Written so, each tensor is part of one concatenation alone, and can be stored as such.
@@ -100,16 +100,10 @@ class _Part:
 def _part_of(value: ir.Value | None) -> _Part | None:
     """The channels of a picture that a Slice takes; None for any other tensor."""
     node = None if value is None else value.producer()
-    if node is None or not is_operator(node, "Slice") or not all(map(_is_picture, (node.inputs[0], node.outputs[0]))):
+    if node is None or (found := sliced(node)) is None or not all(map(_is_picture, (node.inputs[0], node.outputs[0]))):
         return None
-    given = [constant(part) for part in node.inputs[1:]]
-    if len(given) < 3 or any(array is None or array.size != 1 for array in given):
-        return None
-    first, end, axis, step = (*(int(array.item()) for array in given if array is not None), 1)[:4]
-    source, total = node.inputs[0], (known_shape(node.inputs[0]) or (0, 0))[CHANNELS]
-    if source is None or axis not in (CHANNELS, CHANNELS - 4) or step != 1:
-        return None
-    return _Part(source, *slice(first, end).indices(total)[:2])
+    (axis, kept), source = found, node.inputs[0]
+    return _Part(source, kept.start, kept.stop) if source is not None and axis == CHANNELS and kept.step == 1 else None
 
 
 def _joined(operands: Sequence[ir.Value | None]) -> Iterator[ir.Value | None]:

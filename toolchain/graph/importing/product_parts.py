@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator, known_shape, substitute, typed_node
+from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator, known_shape, sliced, substitute, typed_node
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ def split_products(model: ir.Model) -> None:
     for node in list(model.graph):
         if is_operator(node, "MatMul") and (weights := constant(node.inputs[1])) is not None and weights.ndim == 2:
             added = _bias(node)
-            parts = _parts((added or node).outputs[0], weights.shape[1])
+            parts = _parts((added or node).outputs[0])
             for number, part in enumerate(parts):
                 _write(model.graph, node, added, part, number)
             if parts:
@@ -40,24 +40,19 @@ def _bias(product: ir.Node) -> ir.Node | None:
     return readers[0] if bias is not None and bias.ndim == 1 and bias.shape[0] == (known_shape(product.outputs[0]) or (0,))[-1] else None
 
 
-def _parts(value: ir.Value, width: int) -> list[_Part]:
+def _parts(value: ir.Value) -> list[_Part]:
     """Slices of the last axis that alone read a tensor, each of columns of its own; none where something else reads it."""
     readers = [user for user, _ in value.uses()]
-    found = [_Part(user, kept) for user in readers if (kept := _columns(user, width)) is not None]
+    found = [_Part(user, kept) for user in readers if (kept := _columns(user)) is not None]
     ends = sorted((part.columns.start, part.columns.stop) for part in found)
     apart = all(before[1] <= after[0] for before, after in pairwise(ends))
     return found if len(found) == len(readers) > 1 and apart and not value.is_graph_output() else []
 
 
-def _columns(node: ir.Node, width: int) -> slice | None:
+def _columns(node: ir.Node) -> slice | None:
     """The columns that a Slice along the last axis keeps, side by side."""
-    bounds, axes = [constant(value) for value in node.inputs[1:]], len(known_shape(node.outputs[0]) or ())
-    if not is_operator(node, "Slice") or not axes or any(array is None or array.size != 1 for array in bounds):
-        return None
-    start, stop, *more = (int(np.ravel(array)[0]) for array in bounds if array is not None)
-    axis, step = (*more, *(0, 1)[len(more) :])
-    kept = range(width)[start:stop:step]
-    return slice(kept.start, kept.stop) if axis % axes == axes - 1 and step == 1 and len(kept) > 0 else None
+    axis, kept = sliced(node) or (-1, range(0))
+    return slice(kept.start, kept.stop) if axis == len(known_shape(node.outputs[0]) or ()) - 1 and kept.step == 1 and len(kept) > 0 else None
 
 
 def _write(graph: ir.Graph, product: ir.Node, added: ir.Node | None, part: _Part, number: int) -> None:

@@ -5,7 +5,7 @@ Padding that only a maximum reads, and therefore drops, counts for nothing: no s
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from toolchain.graph.nodes import shape_text
 from toolchain.graph.quantisation.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import Session, run_session
+from toolchain.graph.state_moves import MOVES
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
@@ -75,6 +76,19 @@ class Table:
     def means(self) -> Means:
         """The means of every tensor that was seen."""
         return {name: seen.means for name, seen in self.tensors.items()}
+
+
+def with_moved(graph: ir.Graph, table: Table) -> Table:
+    """The table with tensors that were not seen, but whose elements are all those of one that was: before moves, or behind them, as a pass for one
+    machine makes such behind the calibration that all share. Means of their channels are left out, as channels may be others. graph: sorted."""
+    seen, unusable = dict(table.tensors), {*table.unusable}
+    moves = [(node.inputs[0].name or "", node.outputs[0].name or "") for node in graph if is_operator(node, *MOVES) and node.inputs[0] is not None]
+    for known, other in (*moves, *((after, before) for before, after in reversed(moves))):
+        if known in unusable:
+            unusable.add(other)
+        elif known in seen and other not in seen:
+            seen[other] = SeenTensor(seen[known].spread, ())
+    return table if len(seen) == len(table.tensors) else replace(table, tensors=seen, unusable=tuple(sorted(unusable)))
 
 
 GATHERED = 1 << 16

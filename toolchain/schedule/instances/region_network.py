@@ -5,8 +5,6 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.operations.reads import positions
@@ -24,8 +22,6 @@ from toolchain.spec.model.quantisation import Numerics
 
 IMAGES, ROWS = 0, 2
 MOVING = ("load", "store")
-CONTEXTS = 2
-"""Slots of weights beside the tensors: one is filled while the other is used."""
 
 
 def network_of(machine: Machine, region: Region, planned: Sequence[Planned]) -> Network:
@@ -33,17 +29,18 @@ def network_of(machine: Machine, region: Region, planned: Sequence[Planned]) -> 
     their best tiles, by which they compute."""
     outputs = frozenset(region.stands_in(name)[0] for name in region.outputs)
     pairs = zip(region.operations, planned, strict=True)
-    return Network(tuple(_work(region, bound, own) for bound, own in pairs), outputs, np.dtype((machine.quantisation or Numerics()).stored).itemsize)
+    return Network(tuple(_work(region, bound, own) for bound, own in pairs), outputs, (machine.quantisation or Numerics()).bytes)
 
 
-def levels_of(machine: Machine, network: Network, planned: Sequence[Planned]) -> Levels:
-    """The memories and rates of a stream, from the machine's file. planned: the operations with their best tiles.
+def levels_of(machine: Machine, network: Network, planned: Sequence[Planned], contexts: int) -> Levels:
+    """The memories and rates of a stream, from the machine's file. planned: the operations with their best tiles. contexts: slots of weights.
 
-    The local memory is the smallest of a stream's own in which kernels have tiles of operands or results; room for two of the least tiles of weights
-    is taken off. The shared one is the largest on chip that several streams have together. Bytes are moved as fast as by these tiles on average."""
+    The local memory is the smallest of a stream's own in which kernels have tiles of operands or results; room for so many of the least tiles of
+    weights is taken off. The shared one is the largest on chip that several streams have together. Bytes are moved as fast as by these
+    tiles on average."""
     problems = [problem for problem, _ in planned]
     own = _local_memories(machine, problems)
-    local = min((_bytes(machine, name) - CONTEXTS * max(_weights(problem, name) for problem in problems) for name in own), default=0)
+    local = min((_bytes(machine, name) - contexts * max(_weights(problem, name) for problem in problems) for name in own), default=0)
     shared = [m.bytes for m in machine.memories if m.kind == "scratchpad" and machine.instances(m.scope) < machine.streams]
     tensors = sum(math.prod(work.extents) + sum(elements(operand.part(work.whole)) for operand in work.operands) for work in network.works)
     moving = sum(_busy(each, MOVING) for each in planned)

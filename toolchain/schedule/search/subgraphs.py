@@ -31,7 +31,7 @@ class Coarse:
         space, choice = self.space, TileChoice(self.space.options.contexts, 1)
         planned = [(problem, choice.best(problem, space.options.streams)) for problem in space.problems]
         network = network_of(space.machine, space.region, planned)
-        return pieces(network, merged(network, levels_of(space.machine, network, planned), self.ruled))
+        return pieces(network, merged(network, levels_of(space.machine, network, planned, space.options.contexts), self.ruled))
 
     @property
     def first(self) -> Draft:
