@@ -15,6 +15,13 @@ from toolchain.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
+SLOW_DEATH = """
+import os, runpy, threading
+kill = os.killpg
+os.killpg = lambda *given: threading.Timer(0.6, kill, given).start()
+runpy.run_module("toolchain", run_name="__main__")
+"""
+
 
 @pytest.mark.parametrize(
     ("words", "told"),
@@ -38,13 +45,14 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
     assert capsys.readouterr().err == "E0009 the server needs the package 'mcp' of version 2, which is not installed; pip install 'tilewright[mcp]'\n"
 
 
-def test_a_client_that_ends_the_server_ends_its_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", [["-m", "toolchain", "mcp"], ["-c", SLOW_DEATH, "mcp"]], ids=["plain", "slow"])
+def test_a_client_that_ends_the_server_ends_its_commands(start: list[str], tmp_path: Path) -> None:
     """They have a session of their own, so a signal to the server alone would leave them behind, and the scratch folder too."""
     pytest.importorskip("mcp")
     variables = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
     calls = [("initialize", HELLO, 1), ("notifications/initialized", {}, None), ("tools/call", {"name": "check", "arguments": {"machine": "vta"}}, 2)]
     lines = [{"jsonrpc": "2.0", "method": method, "params": given} | ({"id": number} if number else {}) for method, given, number in calls]
-    with subprocess.Popen([sys.executable, "-m", "toolchain", "mcp"], stdin=-1, stdout=-1, stderr=-1, cwd=ROOT, env=variables) as server:
+    with subprocess.Popen([sys.executable, *start], stdin=-1, stdout=-1, stderr=-1, cwd=ROOT, env=variables) as server:
         assert server.stdin
         server.stdin.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())
         server.stdin.flush()

@@ -1,8 +1,10 @@
 """The tools of `tilewright mcp`: each runs a command in a process of its own, and answers with its text or JSON."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -140,6 +142,8 @@ def serve_tools(tools: Tools) -> None:
         asyncio.run(_serve(_tool_server(tools)))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
+    finally:
+        _reap_children()
 
 
 async def _serve(server: MCPServer[None]) -> None:
@@ -147,6 +151,13 @@ async def _serve(server: MCPServer[None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _cancel_tasks, loop)
     await server.run_stdio_async()
+
+
+def _reap_children() -> None:
+    """Waits for commands that were killed: the library cancels, over and over, whoever awaits their end."""
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
