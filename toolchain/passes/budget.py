@@ -204,7 +204,8 @@ def _add_switch(model: ir.Model, node: ir.Node, twin: ir.Node, integer: ir.Model
     """twin: the integer call. data: operands that are no weights."""
     result, flag = node.outputs[0], ir.Value(name=switch_of(node.name or ""), type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
     model.graph.inputs.append(flag)
-    model.functions.setdefault(twin.op_identifier(), integer.functions[twin.op_identifier()].clone())
+    if twin.op_identifier() not in model.functions:
+        model.functions[twin.op_identifier()] = integer.functions[twin.op_identifier()].clone()
     inside = list(_in_integers(model, node, twin, numerics, data))
     same = ir.node("Identity", [result], name=f"{node.name}.float", num_outputs=1)
     branches = {"then_branch": _branch(inside, result), "else_branch": _branch([same], result)}

@@ -17,6 +17,7 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.quantisation import table
 from toolchain.graph.quantisation.ranges import Spread
 from toolchain.graph.quantisation.table import SeenTensor, Table, calibrate, sample_at, sample_count, seen_of, with_moved
+from toolchain.spec import on_cores
 
 POOL = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
 
@@ -107,3 +108,14 @@ def test_numbers_that_are_none_are_handed_on() -> None:
     found = with_moved(MODEL.graph, Table(1, {"y": SEEN}, ("x",)))
     assert found.unusable == ("enter0", "enter1", "x")
     assert "enter1" not in found.tensors
+
+
+def test_one_processor_counts_as_two_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means are sums of reals, whose order is that of the samples."""
+    graph = imported(tmp_path, [n("Relu", ["x"], ["r"]), n("Exp", ["r"], ["e"]), n("Mul", ["e", "x"], ["y"])], x=(1, 3, 40, 40))
+    samples, found = {"x": normal(3, 5, 1, 3, 40, 40)}, list[Table]()
+    for processors in (1, 2):
+        monkeypatch.setattr(on_cores, "processors", lambda count=processors: count)
+        found.append(calibrate(graph, samples))
+    assert found[0] == found[1]
+    assert found[0].samples == 5

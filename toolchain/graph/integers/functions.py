@@ -20,7 +20,7 @@ from onnx import parser
 
 from toolchain.graph.importing.versions import OPSET
 from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_text, ending_text, power_text, wide_text, with_operands
-from toolchain.graph.integers.narrow import EXACT, narrowed, row_sums
+from toolchain.graph.integers.narrow import EXACT, is_exact, narrow, row_sums
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
 from toolchain.operations.formats import GREATEST
@@ -248,14 +248,15 @@ def boundary_function(name: str, numerics: Numerics, domain: str = INTEGER) -> i
 def use_float_products(model: ir.Model) -> ir.Model:
     """Changes the integer calls of a model in place, those with constant weights whose sums are exact and those that are exact to the end (see
     narrow), and answers with the model."""
+    floating, narrow_ones = cache(_floating), cache(narrow)  # calls share functions
     for node in model.graph:
         function = model.functions.get(node.op_identifier()) if is_integer(node) else None
         if function is None:
             continue
         if len(node.inputs) > 1 and (weights := constant(node.inputs[1])) is not None and _fits(function, weights):
-            function = _floating(function)
+            function = floating(function)
             node.replace_input_with(1, add_constant(model.graph, f"{node.name}.weights", weights.astype(np.float32)))
-        made = narrowed(function, node) or function
+        made = narrow_ones(function) if is_exact(function, node) else function
         model.functions.setdefault(made.identifier(), made)
         node.op_type = made.name
     drop_unused_constants(model.graph)

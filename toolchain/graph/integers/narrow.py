@@ -40,21 +40,18 @@ class _Bound:
         return self.size * 2.0**self.parts <= EXACT
 
 
-def narrowed(function: ir.Function, call: ir.Node) -> ir.Function | None:
-    """A copy of the function of an integer call in float32; None where that might round. Products of the function are in float32 already."""
-    return _narrow(function) if _is_exact(function, call) else None
-
-
 def row_sums(weights: Array) -> int:
     """The largest sum of magnitudes of a row's weights times an operand: no sum of products is larger."""
     return _row_sum(weights) * LARGEST
 
 
 def _row_sum(weights: Array) -> int:
-    return int(np.abs(weights.reshape(len(weights), -1).astype(np.int32)).sum(1).max(initial=0))
+    wide, exact = (np.int16, np.int32) if weights.dtype == np.int8 else (np.float64, np.float64)
+    return int(np.abs(weights.reshape(len(weights), -1), dtype=wide).sum(1, dtype=exact).max(initial=0))
 
 
-def _is_exact(function: ir.Function, call: ir.Node) -> bool:
+def is_exact(function: ir.Function, call: ir.Node) -> bool:
+    """Whether the function of an integer call never rounds in float32. Its products are in float32 already."""
     bounds = dict[ir.Value, _Bound | None]()
     for inner, given in zip(function.inputs, call.inputs, strict=True):
         array = constant(given)
@@ -75,9 +72,15 @@ def _of_operand(value: ir.Value | None) -> _Bound | None:
 
 
 def _of_constant(array: Array) -> _Bound:
-    size, real = float(np.abs(array.astype(np.float64)).max(initial=0.0)), array.dtype.kind == "f"
-    parts = next((parts for parts in range(BITS) if (array * 2.0**parts == np.rint(array * 2.0**parts)).all()), BITS) if real else 0
-    return _Bound(size, parts, real, array)
+    size, real = max(float(array.max(initial=0)), -float(array.min(initial=0))), array.dtype.kind == "f"
+    return _Bound(size, _parts(array) if real else 0, real, array)
+
+
+def _parts(array: Array) -> int:
+    """Bits behind the point, at most BITS."""
+    if (np.rint(array) == array).all():
+        return 0
+    return next((parts for parts in range(1, BITS) if (array * 2.0**parts == np.rint(array * 2.0**parts)).all()), BITS)
 
 
 def _bound(node: ir.Node, given: Sequence[_Bound], attributes: Mapping[str, ir.Attr]) -> _Bound | None:
@@ -131,7 +134,8 @@ def _constant_of(node: ir.Node, attributes: Mapping[str, ir.Attr]) -> Array:
     return given.as_tensor().numpy() if name == "value" else np.array(given.value)
 
 
-def _narrow(function: ir.Function) -> ir.Function:
+def narrow(function: ir.Function) -> ir.Function:
+    """A copy in float32."""
     made = function.clone()
     made.name = f"{function.name}{NARROW}"
     for node in list(made):

@@ -109,17 +109,22 @@ class Gram:
         spans = [slice(start, start + BLOCK) for start in range(0, self.inputs.shape[1], BLOCK)]
         if self.normal is not None:
             return tuple(self.normal[span, span] for span in spans)
-        found = tuple(products_of(self.inputs[:, span]) for span in spans)
+        found = tuple(on_cores(lambda span: products_of(self.inputs[:, span]), spans))
         for block in found:
             block[np.diag_indices_from(block)] += self.damping
         return found
 
     def prepare(self) -> None:
-        """Makes all that a descent needs, before several threads ask for it."""
+        """Makes all that several threads will ask for."""
         _ = self.blocks, self.normal is None and self.columns
 
     def energies(self, errors: Reals) -> Reals:
         """[rows]: as `output_errors`."""
+        self.prepare()
+        return np.concatenate(on_cores(lambda some: self._energies(errors[some]), halves(len(errors), FEW)))
+
+    def _energies(self, errors: Reals) -> Reals:
+        """As `energies`, of some rows."""
         if self.matrix is not None:
             return output_errors(errors, self.matrix)
         return np.square(errors @ self.columns.T).sum(1) + self.damping * np.square(errors).sum(1)

@@ -7,12 +7,11 @@ processor's order of adding up."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
-from toolchain.spec.arrays import Array, Reals
+from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.on_cores import halves, on_cores
 
 MAX_ROWS = 1 << 14
@@ -40,13 +39,13 @@ class Moments:
 def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Moments:
     """inputs: int8, or int16 less their zero, one array a sample. weights: the shape of the layer's weights."""
     places = sampled(call, inputs, weights)
-    columns = [columns_of(call, array, weights, some) for array, some in zip(inputs, places, strict=True)]
+    columns = on_cores(lambda each: columns_of(call, each[0], weights, each[1]), zip(inputs, places, strict=True))
     return Moments(tap_means(call, inputs, weights), np.concatenate(columns, 1))
 
 
 def tap_means(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Reals:
     """[groups, k] of every tap over all output positions. inputs: whole or float, one array a sample. weights: as in `moments_of`."""
-    sums = sum((_tap_sums(call, array, weights) for array in inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
+    sums = sum(on_cores(lambda array: _tap_sums(call, array, weights), inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
     return sums / max(sum(_positions(call, array, weights) for array in inputs), 1)
 
 
@@ -151,8 +150,6 @@ DROPPED = 1 << 13
 
 GATHERED = 1 << 9
 """Positions whose drift is found at once."""
-LEAST_HALF = 32
-"""Rows of weights from twice of which on two processors share them."""
 
 
 @dataclass(frozen=True)
@@ -175,29 +172,38 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
 
     weights: the layer's, float. columns: the inputs at output positions, as `moments_of` finds them.
     """
-    group, shape, first = groups_of(call), weights.shape, 0
+    group, shape, places = groups_of(call), weights.shape, sampled(call, inputs, weights.shape)
     unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
     rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
-    products, energy = np.zeros(rows.shape), np.zeros(rows.shape[:2])
-    gaps = (
-        columns_of(call, stored.astype(np.float64) * INPUT_PARTS - _parts(real, scale), shape, some)
-        for stored, real, some in zip(inputs, floats, sampled(call, inputs, shape), strict=True)
-    )
-    for gap in _gathered(gaps):
-        stored = columns[:, first : first + gap.shape[1]].astype(np.float64)
-        on_cores(partial(_add_drift, rows, gap, stored, products, energy), halves(rows.shape[1], LEAST_HALF))
-        first += gap.shape[1]
+    ends = np.cumsum([0, *map(len, places)])
+
+    def found(some: slice) -> Drift:
+        """The sums over some samples."""
+        parts = zip(inputs[some], floats[some], places[some], strict=True)
+        gaps = (columns_of(call, _gap(stored, real, scale), shape, few).astype(np.float64) for stored, real, few in parts)
+        return _whole_drift(rows, gaps, columns[:, ends[some.start] : ends[some.stop]])
+
+    first, *others = on_cores(found, halves(len(inputs), 1))
     worth = unit * DROPPED / INPUT_PARTS
-    return Drift(products * worth, energy * worth**2)
+    return Drift(sum((each.products for each in others), first.products) * worth, sum((each.energy for each in others), first.energy) * worth**2)
 
 
-def _add_drift(rows: Reals, gap: Reals, stored: Reals, products: Reals, energy: Reals, some: slice) -> None:
-    """Adds the products and the energy of the drift of some rows at some positions. gap: errors of the inputs, [groups, positions, k]."""
-    drift = np.matmul(rows[:, some], gap.transpose(0, 2, 1))
-    drift /= DROPPED
-    np.rint(drift, out=drift)
-    products[:, some] += np.matmul(drift, stored)
-    energy[:, some] += np.einsum("gop,gop->go", drift, drift)
+def _gap(stored: Array, real: Array, scale: float) -> Floats:
+    """Errors of stored integers, in parts of a stored step; whole numbers."""
+    return stored.astype(np.float32) * INPUT_PARTS - _parts(real, scale)
+
+
+def _whole_drift(rows: Reals, gaps: Iterable[Reals], columns: Array) -> Drift:
+    """Sums of whole numbers. gaps: [groups, positions, k] of each sample. columns: stored integers at the positions of all these samples."""
+    products, energy, first = np.zeros(rows.shape), np.zeros(rows.shape[:2]), 0
+    for gap in _gathered(gaps):
+        drift = np.matmul(rows, gap.transpose(0, 2, 1))
+        drift /= DROPPED
+        np.rint(drift, out=drift)
+        products += np.matmul(drift, columns[:, first : first + gap.shape[1]].astype(np.float64))
+        energy += np.einsum("gop,gop->go", drift, drift)
+        first += gap.shape[1]
+    return Drift(products, energy)
 
 
 def _gathered(columns: Iterable[Array]) -> Iterator[Array]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
 from toolchain.graph.quantisation.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
-from toolchain.graph.session import Session, run_session
+from toolchain.graph.session import ONCE, Session, run_session
 from toolchain.graph.state_moves import MOVES
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited, write_atomic
+from toolchain.spec.on_cores import MOST, on_cores
 
 
 def ranging(value: ir.Value, arrays: Sequence[Array]) -> Sequence[Array]:
@@ -147,21 +149,27 @@ def calibrate(model: ir.Model, samples: Samples, place: str = "") -> Table:
     values += [value for value in model.graph.inputs if is_float(value)]
     named = {value.name or "": value for value in values}
     sums = {name: _Sums() for name in named}
-    _observe(open_model(model, values, place), samples, named, sums, place)
+    _observe(open_model(model, values, place, threads=ONCE), samples, named, sums, place)
     unusable = tuple(name for name in sorted(sums) if not np.isfinite([sums[name].maximum, *np.atleast_1d(sums[name].means)]).all())
     _check_outputs(model, unusable, place)
     return Table(number, {name: _seen(sums[name], number) for name in sorted(sums) if name not in unusable}, unusable)
 
 
 def _observe(session: Session, samples: Samples, named: Mapping[str, ir.Value], sums: Mapping[str, _Sums], place: str) -> None:
-    """Runs every sample and counts the named tensors among its inputs and outputs."""
-    for index in range(sample_count(samples)):
-        one = sample_at(samples, index)
-        for name, array in (run_session(session, one, place=place) | one).items():
-            if name in sums:
-                sums[name].add(np.ascontiguousarray(ranging(named[name], [array])[0], np.float32))
+    """Runs every sample and counts the named tensors among its inputs and outputs, each tensor's in the order of the samples."""
+    given, names = [sample_at(samples, index) for index in range(sample_count(samples))], list(sums)
+    for first in range(0, len(given), MOST):
+        ran = on_cores(lambda one: run_session(session, one, place=place) | one, given[first : first + MOST])
+        on_cores(partial(_add, ran, named, sums), (names[::2], names[1::2]))
     for each in sums.values():
         each.count()
+
+
+def _add(ran: Sequence[Samples], named: Mapping[str, ir.Value], sums: Mapping[str, _Sums], names: Sequence[str]) -> None:
+    """Counts some tensors. ran: tensors by name, of each sample."""
+    for name in names:
+        for tensors in ran:
+            sums[name].add(np.ascontiguousarray(ranging(named[name], [tensors[name]])[0], np.float32))
 
 
 def seen_of(arrays: Sequence[Array]) -> SeenTensor:
