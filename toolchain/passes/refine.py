@@ -28,6 +28,7 @@ from toolchain.operations.library import Kinds
 from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.spec.on_cores import on_cores
 
 Say = Callable[[str], None]
 HALVINGS = 4
@@ -159,9 +160,10 @@ def _seen(layer: Refinable, node: ir.Node, twin: ir.Node, integers: Stepper, flo
     value, real = node.inputs[0], twin.inputs[0]
     assert value is not None
     assert real is not None
-    given = _centred_integers(value, integers.values[value])
+    stored, reals = on_cores(lambda each: each[0].values[each[1]], ((integers, value), (floats, real)))  # one opens a session while the other runs
+    given = _centred_integers(value, stored)
     steps = [float.fromhex(each.metadata_props[SCALE]) for each in (value, node.outputs[0])]
-    given, reals = joined(given, floats.values[real])
+    given, reals = joined(given, reals)
     moments = moments_of(layer.call, given, layer.weights.shape)
     rows = _rows(layer.weights, len(moments.inputs))
     grams = tuple(Gram(each, rows.shape[1]) for each in moments.inputs)

@@ -150,17 +150,21 @@ class Relay:
 def open_relay(model: ir.Model, cost: Callable[[ir.Node], int], place: str = "") -> Relay:
     """Stretches of about the same cost. Raises UserError E0910."""
     parts = list(_stretches(list(model.graph), cost))
-    needed, opened = set(model.graph.outputs), list[Stretch]()
+    needed, found = set(model.graph.outputs), list[tuple[Sequence[ir.Node], Sequence[ir.Value], Sequence[ir.Value]]]()
     for nodes in reversed(parts):
         made = {value for node in nodes for value in node.outputs}
         reads = [value for value in dict.fromkeys(value for node in nodes for value in reads_of(node)) if value not in made]
         results = [value for node in nodes for value in node.outputs if value in needed]
         needed.update(reads)
-        if not results:
-            continue
-        session = open_model(alone(model, nodes, reads, results), place=place, optimise=False, threads=ONCE)
-        opened.append(Stretch(session, tuple(entry.name for entry in session.get_inputs())))
-    return Relay(tuple(reversed(opened)), tuple(value.name or "" for value in model.graph.outputs if not value.is_initializer()), place)
+        if results:
+            found.append((nodes, reads, results))
+    opened = on_cores(lambda part: _stretch(alone(model, *part), place), reversed(found))
+    return Relay(tuple(opened), tuple(value.name or "" for value in model.graph.outputs if not value.is_initializer()), place)
+
+
+def _stretch(model: ir.Model, place: str) -> Stretch:
+    session = open_model(model, place=place, optimise=False, threads=ONCE)
+    return Stretch(session, tuple(entry.name for entry in session.get_inputs()))
 
 
 def _stretches(nodes: Sequence[ir.Node], cost: Callable[[ir.Node], int]) -> Iterator[Sequence[ir.Node]]:
