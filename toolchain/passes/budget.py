@@ -16,7 +16,7 @@ from toolchain.graph.integers.functions import is_integer, use_float_products
 from toolchain.graph.quantisation.ranges import rounded
 from toolchain.graph.quantisation.stepping import Relay, open_relay
 from toolchain.graph.quantisation.table import Samples, sample_at, sample_count
-from toolchain.graph.rewrite import add_constant, constant, fresh_name
+from toolchain.graph.rewrite import add_constant, constant
 from toolchain.graph.session import ONCE, run_session
 from toolchain.graph.store import open_model
 from toolchain.graph.work import node_macs
@@ -207,20 +207,15 @@ def _add_switch(model: ir.Model, node: ir.Node, twin: ir.Node, integer: ir.Model
     if twin.op_identifier() not in model.functions:
         model.functions[twin.op_identifier()] = integer.functions[twin.op_identifier()].clone()
     inside = list(_in_integers(model, node, twin, numerics, data))
-    same = ir.node("Identity", [result], name=f"{node.name}.float", num_outputs=1)
-    branches = {"then_branch": _branch(inside, result), "else_branch": _branch([same], result)}
-    switch = ir.node("If", [flag], {name: ir.AttrGraph(name, graph) for name, graph in branches.items()}, name=f"{node.name}.switch", num_outputs=1)
+    switch = ir.node("If", [flag], name=f"{node.name}.switch", num_outputs=1)
     switched = switch.outputs[0]
-    switched.name, switched.type, switched.shape = fresh_name(model.graph, f"{result.name}.switched"), result.type, result.shape
+    switched.name, switched.type, switched.shape = result.name, result.type, result.shape
+    result.replace_all_uses_with(switched, replace_graph_outputs=True)
     model.graph.insert_after(node, switch)
-    inner = {same, *inside}
-    for reader, index in list(result.uses()):
-        if reader not in inner:
-            reader.replace_input_with(index, switched)
-    for number, output in enumerate(model.graph.outputs):
-        if output is result:
-            name, result.name = result.name, f"{result.name}.plain"
-            model.graph.outputs[number], switched.name = switched, name
+    model.graph.remove(node)
+    result.name = f"{node.name}.plain"  # computed in the branch: handed through, it would be copied
+    for name, branch in (("then_branch", inside), ("else_branch", [node])):
+        switch.attributes[name] = ir.AttrGraph(name, _branch(branch, result))
 
 
 def _in_integers(model: ir.Model, node: ir.Node, twin: ir.Node, numerics: Numerics, data: int) -> Iterator[ir.Node]:
