@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -23,6 +23,7 @@ from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import tensor_packing, tensor_values
 from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
+from toolchain.schedule.tiling.other_tilings import other_tilings
 from toolchain.schedule.tiling.step_cost import own_channels
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
@@ -32,7 +33,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program, time_state
 
-Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...]]
+Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...], int]
 GroupKey = tuple[tuple[Key, ...], tuple[Pass, ...], int]
 """By member, the tensors that pass, the streams that share the tiles."""
 
@@ -189,9 +190,22 @@ class TileChoice:
         """streams: that share the tiles; with several, the estimate decides. Raises UserError E1004 where no tile fits."""
         key = self.key(problem), streams
         if key not in self.found:
-            ranked = self._ranked(problem, streams)
-            self.found[key] = ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
+            self.found[key] = self._other(problem, streams) if problem.retiled else self._quickest(problem, streams)
         return self.found[key]
+
+    def _quickest(self, problem: Problem, streams: int) -> Tiling:
+        ranked = self._ranked(problem, streams)
+        return ranked[0] if len(ranked) == 1 else min(ranked, key=lambda tiling: _cycles(problem, tiling))
+
+    def _other(self, problem: Problem, streams: int) -> Tiling:
+        """One of the tilings behind the best; the last of them where there are not so many."""
+        plain = replace(problem, retiled=0)
+        others = self.others(plain, streams)
+        return others[min(problem.retiled, len(others)) - 1] if others else self.best(plain, streams)
+
+    def others(self, problem: Problem, streams: int = 1) -> list[Tiling]:
+        """Tilings behind the best, which a search numbers from 1. Raises UserError E1004 where no tile fits."""
+        return other_tilings(problem, self.best(problem, streams), self.contexts, streams)
 
     def _ranked(self, problem: Problem, streams: int) -> Sequence[Tiling]:
         """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""
@@ -205,7 +219,7 @@ class TileChoice:
 
     def key(self, problem: Problem) -> Key:
         """Everything that decides the tiles of an operation."""
-        return tile_key(problem), tuple(problem.pools.items())
+        return tile_key(problem), tuple(problem.pools.items()), problem.retiled
 
 
 def _is_apart(problem: Problem, tiling: Tiling) -> bool:

@@ -1,7 +1,8 @@
 """A whole region becomes one program: a search or a user writes its schedule, and emission carries it out, checked and timed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.schedule.copies import Copies
@@ -19,13 +20,13 @@ from toolchain.schedule.placement.shared_memory import Fetch, fetches_of, with_f
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import CompiledRegion, dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region, stacked
+from toolchain.schedule.search.contest import Policy, hold, try_drafts, waits_by_operation
 from toolchain.schedule.search.contest import Trial as Tried
-from toolchain.schedule.search.contest import hold
-from toolchain.schedule.search.draft import Space
-from toolchain.schedule.search.policies import draft_by_estimate, plainly, policy_named
+from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.search.policies import TOGETHER, draft_by_estimate, plainly, policy_named
 from toolchain.schedule.stray_accesses import check_buffers, rooms_of
 from toolchain.schedule.tiling.slots import find_rings
-from toolchain.spec.errors import fail
+from toolchain.spec.errors import UserError, fail
 from toolchain.spec.model import Machine
 from toolchain.timing.class_cost import part_of_ports
 from toolchain.timing.simulate import time_program
@@ -109,10 +110,15 @@ def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, o
         raise fail("E1007", text)
     if not options.effort and can_multicast(machine, kernels):
         return _copied(replace(make_schedule(machine, turned(_estimated(machine, kernels, region, options))), multicast=True), copies), ()
-    schedule, tried = _found_schedule(part_of_ports(machine, copies.times, copies.streams), kernels, region, options)
+    together = TOGETHER.get(options.search) if can_multicast(machine, kernels) else None
+    alone = replace(options, effort=1) if together else options
+    schedule, tried = _found_schedule(part_of_ports(machine, copies.times, copies.streams), kernels, region, alone)
     if not can_multicast(machine, kernels):
         return _copied(schedule, copies), tried
-    return _copied(_quickest_team(machine, kernels, region, options, schedule), copies), tried
+    if not together:
+        return _copied(_quickest_team(machine, kernels, region, options, [schedule]), copies), tried
+    own, tried = _tried_together(machine, kernels, region, options, together)
+    return _copied(_quickest_team(machine, kernels, region, options, [schedule, *own]), copies), tried
 
 
 def _copied(schedule: Schedule, copies: Copies) -> Schedule:
@@ -120,18 +126,42 @@ def _copied(schedule: Schedule, copies: Copies) -> Schedule:
     return replace(schedule, copies=copies._replace(weights=schedule.copies.weights))
 
 
-def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Schedule) -> Schedule:
+def _tried_together(
+    machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, policy: Policy
+) -> tuple[list[Schedule], tuple[Tried, ...]]:
+    """The schedule of the quickest draft, if a policy has any, and its trials: neighbouring copies are timed together, and load at once."""
+    space = Space(_estimating(machine, kernels, options.ways), kernels, region, replace(options, timed_groups=False))
+    own, team = _one_team(machine, options.ways)
+
+    def schedule_of(draft: Draft) -> Schedule:
+        plan = space.planner(draft).plan((options.streams,) * len(region.operations))
+        return replace(make_schedule(machine, turned(plan)), multicast=True)
+
+    def trial(draft: Draft) -> Tried:
+        try:
+            found = compile_schedule(own, kernels, region, _copied(schedule_of(draft), team), replace(options, check=False))
+        except UserError as error:
+            return Tried(draft, inf, refused=error.diagnostics[0].headline())
+        waits = waits_by_operation(found.timeline, found.origins, len(region.operations))
+        return Tried(draft, found.cycles, found.cycles, dict(enumerate(waits)))
+
+    tried = try_drafts(policy(space), options.effort, trial)
+    best = min(tried, key=lambda one: one.cycles, default=None)
+    return [schedule_of(best.draft)] if best and not best.refused else [], tried
+
+
+def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Sequence[Schedule]) -> Schedule:
     """The schedule of copies, with loads for all of them at once where that is quicker; also one whose tiles count on that.
 
     Neighbours are timed, with their part of the ports. Groups that streams share are held against the best without them once more, on the whole
-    machine, where copies meet at the ports. found: of one copy."""
+    machine, where copies meet at the ports. found: of one copy, and those that copies together have."""
     copies = options.ways
     own, team = _one_team(machine, copies)
     ways = dict.fromkeys((options, plainly(options)))
     others = [make_schedule(machine, turned(_estimated(machine, kernels, region, each))) for each in ways]
     if any(map(_shares_groups, others)):
         others.append(make_schedule(machine, turned(_estimated(machine, kernels, region, replace(plainly(options), grouped=False)))))
-    tried = [found, *(replace(each, multicast=True) for each in (found, *others))]
+    tried = [*found, *(replace(each, multicast=True) for each in (*found, *others) if not each.multicast)]
 
     def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
         return compile_schedule(of, kernels, region, _copied(schedule, times), replace(options, check=False)).cycles
@@ -199,9 +229,13 @@ def estimated_plan(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
 def _estimated(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Plan:
     """The plan of `estimated_plan` of a region with its fetches, as they are."""
     copies = options.ways
+    return _plan(_estimating(machine, kernels, copies), kernels, region, options, (copies.streams,) * len(region.operations))
+
+
+def _estimating(machine: Machine, kernels: Mapping[str, Kernel], copies: Copies) -> Machine:
+    """The machine as a copy finds it: with its part of the ports, and loads for several copies at once where there are any."""
     together = len(teams(machine, copies)[0]) if can_multicast(machine, kernels) else None
-    own = machine if copies.times == 1 else part_of_ports(machine, copies.times, copies.streams, together)
-    return _plan(own, kernels, region, options, (copies.streams,) * len(region.operations))
+    return machine if copies.times == 1 else part_of_ports(machine, copies.times, copies.streams, together)
 
 
 def _plan(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, counts: Counts) -> Plan:

@@ -1,7 +1,7 @@
 """Plans of a region in one order of its operations: tensors that stay on chip, tiles, groups, banks."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 from toolchain.schedule.bank_choice import Rivals, among_buffers, apart, clashes, find_rivals, joined, neighbour_rivals, tiles_apart
@@ -65,7 +65,8 @@ class Planner:
     """Plans of a region, which differ in how many streams run each operation.
 
     order: of its operations, by their indices before they were ordered. clock: the times of stretches, which plans of other orders may share.
-    asked: stretches in this order that may be groups over tiles with any kernel that takes tiles."""
+    asked: stretches in this order that may be groups over tiles with any kernel that takes tiles. tiles: by index before they were ordered,
+    which other tiling an operation has."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
@@ -74,6 +75,7 @@ class Planner:
     order: tuple[int, ...]
     clock: StretchClock
     asked: tuple[range, ...] = ()
+    tiles: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @property
     def choice(self) -> TileChoice:
@@ -81,7 +83,8 @@ class Planner:
 
     @cached_property
     def problems(self) -> list[Problem]:
-        return [bound_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
+        found = [bound_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
+        return [replace(problem, retiled=self.tiles.get(index, 0)) for index, problem in zip(self.order, found, strict=True)]
 
     @cached_property
     def storage(self) -> Storage:

@@ -6,7 +6,7 @@ from toolchain.spec.errors import fail, nearest
 
 SEARCH = "climb"
 """The policy that proposes schedules, where nothing else is said."""
-POLICIES = ("greedy", "climb", "cover", "optimal", "subgraphs")
+POLICIES = ("greedy", "climb", "cover", "optimal", "subgraphs", "retile")
 """The toolchain's own, each a function of that name in `toolchain.schedule.search.policies`."""
 GROUP = "tilewright.search"
 """The entry point group of policies that other packages bring."""

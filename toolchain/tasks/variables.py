@@ -35,7 +35,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "images": "how many images a run takes, each on `streams` of its own; left out: as few as the machine can",
         "batch": "how many samples come at once; regions are cut into sub-graphs with images and streams of their own; left out: regions as they are",
         "objective": "latency: one sample as soon as can be, as batch=1; throughput: of `batch`, left out as many as the machine runs side by side",
-        "search": "the policy that proposes schedules: greedy, climb, cover, optimal, subgraphs, or one of an installed package; left out: climb",
+        "search": "the policy that proposes schedules: greedy, climb, cover, optimal, subgraphs, retile, or that of a package; left out: climb",
         "effort": "how many schedules of a region are timed exactly; 0: the first is taken by estimates; left out: 2",
         "without": "kernels of the machine that are left out, with + between them; left out: none",
         "html": "yes: `report` writes a page for a browser as well; no",

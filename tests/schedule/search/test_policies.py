@@ -17,7 +17,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.schedule.search.cover import depth_order, optimal_cover
 from toolchain.schedule.search.draft import Draft, Space
-from toolchain.schedule.search.policies import OWN, Move, branches, kernels_moved, levels, neighbours_swapped, policy_named, sets_together
+from toolchain.schedule.search.policies import OWN, Move, branches, kernels_moved, levels, neighbours_swapped, policy_named, retiled, sets_together
 from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import parse_expr
@@ -131,6 +131,30 @@ def test_a_kernel_that_is_slower_alone_is_found_where_the_whole_is_quicker(chain
     reached = compile_region(both.machine, both.kernels, both.region, Options(), found).cycles
     assert reached == compile_region(alone.machine, alone.kernels, alone.region, Options(effort=effort)).cycles
     assert reached < 0.8 * compile_region(both.machine, both.kernels, both.region, Options(effort=1)).cycles
+
+
+def test_operations_alike_get_another_tiling_together(space: Space) -> None:
+    """The first other tiling of all operations is tried before the second of any, and a tiling that helps stays."""
+    drafts, best = driven(retiled(space, None), [10, 9, 11])
+    assert drafts[0] == space.first
+    kept = drafts[1].tiles
+    assert {number for _, number in kept} == {1}
+    alike = {space.clock.choice.key(space.problems[index]) for index, _ in kept}
+    assert len(alike) == 1
+    assert [index for index, problem in enumerate(space.problems) if space.clock.choice.key(problem) in alike] == [index for index, _ in kept]
+    assert all({*dict(kept)} <= {*dict(draft.tiles)} for draft in drafts[2:])
+    rounds = [max(number for _, number in draft.tiles) for draft in drafts[1:]]
+    assert rounds == sorted(rounds)
+    assert best == Trial(drafts[1], 9)
+
+
+def test_other_tilings_are_planned_and_never_slower() -> None:
+    space = space_on("vta")
+    plain = compile_region(space.machine, space.kernels, space.region, Options(search="greedy"))
+    schedule, trials = search_schedule(space.machine, space.kernels, space.region, Options(search="retile", effort=12))
+    assert compile_region(space.machine, space.kernels, space.region, Options(), schedule).cycles <= plain.cycles
+    tiled = [trial for trial in trials if trial.draft.tiles]
+    assert len({trial.cycles for trial in tiled}) > 2
 
 
 def test_the_names_are_those_of_the_functions() -> None:

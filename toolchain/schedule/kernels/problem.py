@@ -66,6 +66,7 @@ class Problem:
 
     pools: of each memory. kept: places whose tensors stay on chip as a whole; the tiles of others share the rest. followed: other operations
     come after it, which can start on the rows that are complete. slab: of a member of a group, the outermost loop and the size of its tiles.
+    retiled: the number of the other tiling that a search tries (`other_tilings`), 0 for the best by the estimate.
     """
 
     machine: Machine
@@ -78,6 +79,7 @@ class Problem:
     kept: Mapping[str, Kept] = field(default_factory=dict[str, Kept])
     followed: bool = False
     slab: tuple[str, int] | None = None
+    retiled: int = 0
 
     @property
     def chained(self) -> bool:

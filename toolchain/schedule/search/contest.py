@@ -8,6 +8,7 @@ from math import inf
 
 import numpy as np
 
+from toolchain.isa.program import Origins
 from toolchain.schedule.bank_choice import Rivals, has_ports, renumbered
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.depth_first import busiest_unit
@@ -15,6 +16,7 @@ from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.planner import Planner, Timed
 from toolchain.schedule.search.draft import Draft, Space, Together
 from toolchain.spec.errors import UserError
+from toolchain.timing.simulate import Timeline
 
 FORMAT = 1
 
@@ -44,6 +46,13 @@ class Result:
     draft: Draft
     plan: Plan
     trials: tuple[Trial, ...]
+
+
+def waits_by_operation(timeline: Timeline, origins: Origins, count: int) -> list[float]:
+    """Cycles in which the busiest unit waits for work of each operation, or for ports. count: of operations."""
+    operation = origins.operation
+    own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
+    return np.bincount(operation[own], (timeline.waited + timeline.contended)[own], count).tolist()
 
 
 @dataclass
@@ -83,11 +92,8 @@ class _Entry:
 
     def waited(self) -> dict[int, float]:
         """As a trial has it."""
-        timeline, order = self.rough.timeline, self.draft.order
-        operation = self.rough.emitted.origins.operation
-        own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
-        found = np.bincount(operation[own], (timeline.waited + timeline.contended)[own], len(order))
-        return {order[place]: float(cycles) for place, cycles in enumerate(found)}
+        waits = waits_by_operation(self.rough.timeline, self.rough.emitted.origins, len(self.draft.order))
+        return {self.draft.order[place]: cycles for place, cycles in enumerate(waits)}
 
     def plan(self) -> Plan:
         """Tuned, which needs no times where no ports do."""
@@ -130,15 +136,25 @@ def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] =
     A larger effort is never slower: it tries the same drafts first. Raises UserError E1003, E1004, E1007, E1008 where the first draft has no plan.
     """
     first = _Entry(space.first, space, {})
-    contest, known = _Contest(first), dict[Draft, Trial]()
-    drafts = policy(space)
-    draft = next(drafts, None) if effort > 1 else None
-    while draft is not None and len(contest.trials) < effort:
-        if draft not in known:
-            say(draft.origin)
-            known[draft] = contest.enter(first if draft == space.first else _Entry(draft, space, contest.best.learnt()))
-        draft = _sent(drafts, known[draft])
+    contest = _Contest(first)
+
+    def enter(draft: Draft) -> Trial:
+        say(draft.origin)
+        return contest.enter(first if draft == space.first else _Entry(draft, space, contest.best.learnt()))
+
+    try_drafts(policy(space), effort, enter)
     return Result(contest.best.draft, contest.best.plan(), tuple(contest.trials))
+
+
+def try_drafts(drafts: Generator[Draft, Trial, None], effort: int, enter: Callable[[Draft], Trial]) -> tuple[Trial, ...]:
+    """The trials of a policy's drafts, each once. effort: of how many, at most; with one there is no choice, and none is made."""
+    known = dict[Draft, Trial]()
+    draft = next(drafts, None) if effort > 1 else None
+    while draft is not None and len(known) < effort:
+        if draft not in known:
+            known[draft] = enter(draft)
+        draft = _sent(drafts, known[draft])
+    return tuple(known.values())
 
 
 def _sent(drafts: Generator[Draft, Trial, None], trial: Trial) -> Draft | None:

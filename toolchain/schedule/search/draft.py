@@ -33,7 +33,8 @@ class Together:
 
 @dataclass(frozen=True)
 class Draft:
-    """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. together:
+    """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. tiles: by
+    operation, the number of another tiling than the best by the estimate (`other_tilings`). together:
     operations next to each other in the order, which may share a loop over tiles with any kernel that takes tiles. origin, subgraphs: the move that
     made it, and the sub-graphs, for the reader."""
 
@@ -41,6 +42,7 @@ class Draft:
     kernels: tuple[tuple[int, str], ...] = ()
     origin: str = field(default="", compare=False)
     together: tuple[tuple[int, ...], ...] = ()
+    tiles: tuple[tuple[int, int], ...] = ()
     subgraphs: tuple[Together, ...] = field(default=(), compare=False)
 
     def reordered(self, order: tuple[int, ...], origin: str) -> "Draft":
@@ -108,8 +110,9 @@ class Space:
             for index, bound in ((index, self.region.operations[index]) for index in draft.order)
         )
         return Planner(
-            self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock, tuple(_stretches(draft))
-        )
+            self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock, tuple(_stretches(draft)),
+            dict(draft.tiles),
+        )  # fmt: skip
 
     def _check(self, order: tuple[int, ...]) -> None:
         place = {index: number for number, index in enumerate(order)}

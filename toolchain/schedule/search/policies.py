@@ -5,7 +5,7 @@ Each move is a generator of drafts that is told how they did, and returns the be
 """
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -98,6 +98,32 @@ def _swaps(space: Space, order: tuple[int, ...]) -> Iterator[tuple[tuple[int, ..
             yield (*order[:place], pair[1], pair[0], *order[place + 2 :]), pair
 
 
+def retiled(space: Space, best: Trial | None) -> Move:
+    """Retile: all operations that are alike by another tiling, those first that take longest by the estimate: the first other
+    tiling of each, then the second, and so on."""
+    found = _other_tilings(space)
+    for number in range(1, max(found.values(), default=0) + 1):
+        for alike in (members for members, count in found.items() if number <= count):
+            best = best or (yield space.first)
+            tiles = tuple(sorted({**dict(best.draft.tiles), **dict.fromkeys(alike, number)}.items()))
+            name = space.region.operations[alike[0]].operation.name
+            more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
+            best = yield from _tried(space, best, [replace(best.draft, tiles=tiles, origin=f"tiling {number} of '{name}'{more}")])
+    return best
+
+
+def _other_tilings(space: Space) -> dict[tuple[int, ...], int]:
+    """By operations that are alike, how many other tilings they have; those that take longest by the estimate come first."""
+    choice, streams, found = space.clock.choice, space.options.streams, dict[Hashable, list[int]]()
+    for index, problem in enumerate(space.problems):
+        found.setdefault(choice.key(problem), []).append(index)
+
+    def cycles(members: Sequence[int]) -> float:
+        return -len(members) * choice.best(space.problems[members[0]], streams).estimate
+
+    return {tuple(members): len(choice.others(space.problems[members[0]], streams)) for members in sorted(found.values(), key=cycles)}
+
+
 def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
     """The best trial of these, the first draft and those before."""
     for draft in drafts:
@@ -135,6 +161,16 @@ def subgraphs(space: Space) -> Generator[Draft, Trial, None]:
     yield from _in_turn(space, coarse, levels, branches, kernels_moved, neighbours_swapped)
 
 
+def retile(space: Space) -> Generator[Draft, Trial, None]:
+    """As `climb`, with other tilings in place of swapped neighbours."""
+    yield from _in_turn(space, levels, branches, kernels_moved, retiled)
+
+
+def tiles_alone(space: Space) -> Generator[Draft, Trial, None]:
+    """Other tilings of the first draft."""
+    yield from _in_turn(space, retiled)
+
+
 def _in_turn(space: Space, *moves: Callable[[Space, Trial | None], Move]) -> Generator[Draft, Trial, None]:
     """Each move goes on from the best trial of those before."""
     best: Trial | None = None
@@ -142,7 +178,11 @@ def _in_turn(space: Space, *moves: Callable[[Space, Trial | None], Move]) -> Gen
         best = yield from move(space, best)
 
 
-OWN: Mapping[str, Policy] = MappingProxyType({policy.__name__: policy for policy in (greedy, climb, cover, optimal, subgraphs)})
+OWN: Mapping[str, Policy] = MappingProxyType({policy.__name__: policy for policy in (greedy, climb, cover, optimal, subgraphs, retile)})
+
+
+TOGETHER: Mapping[str, Policy] = MappingProxyType({retile.__name__: tiles_alone})
+"""By policy, that for copies whose neighbours load at once: their programs are timed together, where loads get in each other's way."""
 
 
 def draft_by_estimate(space: Space) -> Draft:

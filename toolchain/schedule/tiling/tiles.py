@@ -82,14 +82,19 @@ def unit_cycles(problem: Problem, tiling: Tiling) -> dict[str, float]:
     """Cycles by unit of a tiling that the search found, by the closed form; none for one of sizes that the search does not know."""
     if tiling.busy:
         return {**tiling.busy}
+    one = as_candidate(problem, tiling)
+    return {unit: float(cycles[0]) for unit, cycles in one.busy(tiling.order).items()} if one else {}
+
+
+def as_candidate(problem: Problem, tiling: Tiling) -> "Candidates | None":
+    """The tiling as the search knows it; None for one of sizes that it does not know."""
     table = tile_table(problem)
     sizes, names, rooms, chosen = table.among({name: (size,) for name, size in tiling.sizes.items()})
     if chosen is None or not len(chosen):
-        return {}
+        return None
     none = np.zeros(1, np.int64)
     taken = {name: [Taken(none, none, none + len(tiling.places.get(name, ())))] for name in rooms}
-    one = Candidates(problem, sizes, names, rooms, taken, 1, trips_of(problem, sizes), known=table.costs(False).taken(chosen))
-    return {unit: float(cycles[0]) for unit, cycles in one.busy(tiling.order).items()}
+    return Candidates(problem, sizes, names, rooms, taken, 1, trips_of(problem, sizes), known=table.costs(False).taken(chosen))
 
 
 def tile_fits(problem: Problem) -> bool:
