@@ -6,7 +6,7 @@ Each move is a generator of drafts that is told how they did, and returns the be
 
 import itertools
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -99,29 +99,44 @@ def _swaps(space: Space, order: tuple[int, ...]) -> Iterator[tuple[tuple[int, ..
 
 
 def retiled(space: Space, best: Trial | None) -> Move:
-    """Retile: all operations that are alike by another tiling, those first that take longest by the estimate: the first other
-    tiling of each, then the second, and so on."""
-    found = _other_tilings(space)
-    for number in range(1, max(found.values(), default=0) + 1):
-        for alike in (members for members, count in found.items() if number <= count):
-            best = best or (yield space.first)
-            tiles = tuple(sorted({**dict(best.draft.tiles), **dict.fromkeys(alike, number)}.items()))
-            name = space.region.operations[alike[0]].operation.name
-            more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
-            best = yield from _tried(space, best, [replace(best.draft, tiles=tiles, origin=f"tiling {number} of '{name}'{more}")])
+    """Retile: all operations that are alike by another tiling. Those that take longer by the estimate have more turns; those whose tiling changes no
+    cycle, as the group that they are in chooses its own, have no second one."""
+    others = _other_tilings(space)
+    turns = dict.fromkeys(others, 0)
+    while turns:
+        alike = max(turns, key=lambda members: others[members].cycles / (turns[members] + 1))
+        number = turns[alike] = turns[alike] + 1
+        best = best or (yield space.first)
+        tiles = tuple(sorted({**dict(best.draft.tiles), **dict.fromkeys(alike, number)}.items()))
+        name = space.region.operations[alike[0]].operation.name
+        more = f" and {len(alike) - 1} like it" if len(alike) > 1 else ""
+        trial = yield replace(best.draft, tiles=tiles, origin=f"tiling {number} of '{name}'{more}")
+        if trial.cycles == best.cycles or number == others[alike].count:
+            del turns[alike]
+        if trial.cycles < best.cycles:
+            best = trial
     return best
 
 
-def _other_tilings(space: Space) -> dict[tuple[int, ...], int]:
-    """By operations that are alike, how many other tilings they have; those that take longest by the estimate come first."""
+@dataclass(frozen=True)
+class _Others:
+    """Other tilings of operations that are alike. cycles: of all of these operations together, by the estimate of the best tiling."""
+
+    count: int
+    cycles: float
+
+
+def _other_tilings(space: Space) -> dict[tuple[int, ...], _Others]:
+    """By operations that are alike, where they have other tilings."""
     choice, streams, found = space.clock.choice, space.options.streams, dict[Hashable, list[int]]()
     for index, problem in enumerate(space.problems):
         found.setdefault(choice.key(problem), []).append(index)
-
-    def cycles(members: Sequence[int]) -> float:
-        return -len(members) * choice.best(space.problems[members[0]], streams).estimate
-
-    return {tuple(members): len(choice.others(space.problems[members[0]], streams)) for members in sorted(found.values(), key=cycles)}
+    others: dict[tuple[int, ...], _Others] = {}
+    for members in found.values():
+        problem = space.problems[members[0]]
+        if count := len(choice.others(problem, streams)):
+            others[tuple(members)] = _Others(count, len(members) * choice.best(problem, streams).estimate)
+    return others
 
 
 def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
