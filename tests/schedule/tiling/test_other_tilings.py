@@ -6,12 +6,14 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
 from toolchain.analysis.checks import check_program
 from toolchain.emulator.engines import engine_named
 from toolchain.schedule.compile_operation import TileChoice, emit_alone, pack_tensors
-from toolchain.schedule.kernels.kernel_file import load_kernel
+from toolchain.schedule.kernel_selection import choose_kernel
+from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.other_tilings import DEALS, DEEPEST, SIZES, other_tilings
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
@@ -77,3 +79,15 @@ def test_a_number_behind_the_last_is_the_last() -> None:
     others = choice.others(problem)
     assert [choice.best(replace(problem, retiled=number)) for number in range(1, len(others) + 2)] == [*others, others[-1]]
     assert choice.best(problem) not in others
+
+
+@pytest.mark.parametrize("name", ["dnnvm", "dpuv3", "gemmini", "stcp920", "vta"])
+def test_sums_and_pools_may_have_others(name: str) -> None:
+    """Also one whose steps load and store alone, as additions in Gemmini's accumulator."""
+    machine = load_machine(name)
+    size = (machine.lockstep, 32, 14, 14)
+    operations = [made.add("add", size), made.max_pool("pool", size, made.Window((2, 2), (2, 2)))]
+    for operation in operations:
+        problem = choose_kernel(machine, load_kernels(machine), operation)
+        best = TileChoice(2, 1).best(problem)
+        assert best not in other_tilings(problem, best, 2)

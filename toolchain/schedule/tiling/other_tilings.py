@@ -53,7 +53,7 @@ def _computes_per_fill(problem: Problem, tiling: Tiling) -> dict[str, float]:
     one = as_candidate(problem, tiling)
     if one is None:
         return {}
-    computes = max(float(one.times(step, tiling.order)[0]) for step, _ in one.costs if step.kind == "compute")
+    computes = max((float(one.times(step, tiling.order)[0]) for step, _ in one.costs if step.kind == "compute"), default=0.0)
     loads = {step.place: float(one.times(step, tiling.order)[0]) for step, _ in one.costs if step.kind == "load"}
     return {name: computes / fills for name, fills in loads.items() if fills > len(tiling.places.get(name, ()))}
 
