@@ -172,3 +172,15 @@ def test_streams_that_share_the_tiles_get_as_many_and_wait_for_the_port_that_the
     waiting = rank_tilings(replace(problem, machine=slow), 2, 1, 8)[0]
     moved = (64 + 32) * 16 * 16 + 64 * 32 * 9
     assert moved <= waiting.estimate < 8 * moved
+
+
+def test_tiles_depend_on_no_other_request() -> None:
+    """An operation that others follow may have other tiles than its like that none follows, whichever is asked for first."""
+    operations = [convolution((1, channels, size, size), (channels, 3, 3), pads=(1, 1, 1, 1)) for channels in (32, 64, 128) for size in (14, 28, 56)]
+    pairs = [[replace(state_problem(MACHINE, KERNEL, operation), followed=followed) for followed in (False, True)] for operation in operations]
+    alone = [[TileChoice(2, 1).best(problem) for problem in pair] for pair in pairs]
+    assert any(one != other for one, other in alone)
+    for pair, found in zip(pairs, alone, strict=True):
+        choice, reverse = TileChoice(2, 1), TileChoice(2, 1)
+        assert [choice.best(problem) for problem in pair] == found
+        assert [reverse.best(problem) for problem in reversed(pair)] == found[::-1]

@@ -33,7 +33,7 @@ from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.timing.simulate import Timeline, time_program, time_state
 
-Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...], int]
+Key = tuple[object, tuple[tuple[str, tuple[Pool, ...]], ...], bool, int]
 GroupKey = tuple[tuple[Key, ...], tuple[Pass, ...], int]
 """By member, the tensors that pass, the streams that share the tiles."""
 
@@ -219,7 +219,7 @@ class TileChoice:
 
     def key(self, problem: Problem) -> Key:
         """Everything that decides the tiles of an operation."""
-        return tile_key(problem), tuple(problem.pools.items()), problem.retiled
+        return tile_key(problem), tuple(problem.pools.items()), problem.followed, problem.retiled
 
 
 def _is_apart(problem: Problem, tiling: Tiling) -> bool:
