@@ -178,13 +178,15 @@ def _places(machine: Machine, sizes: Mapping[str, tuple[str, int]]) -> Iterator[
 @dataclass
 class TileChoice:
     """contexts: slots of each place, at least. timed: how many tilings are timed exactly; with one, the estimate decides. groups: tiles of groups by
-    the facts that decide them, None where nothing fits. waits: those that `Handover` found."""
+    the facts that decide them, None where nothing fits. waits: those that `Handover` found. behind: the other
+    tilings of operations."""
 
     contexts: int
     timed: int
     found: dict[tuple[Key, int], Tiling] = field(default_factory=dict[tuple[Key, int], Tiling])
     groups: dict[GroupKey, Tiled | None] = field(default_factory=dict[GroupKey, "Tiled | None"])
     waits: dict[tuple[Hashable, ...], float] = field(default_factory=dict[tuple[Hashable, ...], float])
+    behind: dict[tuple[Key, int], list[Tiling]] = field(default_factory=dict[tuple[Key, int], list[Tiling]])
 
     def best(self, problem: Problem, streams: int = 1) -> Tiling:
         """streams: that share the tiles; with several, the estimate decides. Raises UserError E1004 where no tile fits."""
@@ -205,7 +207,10 @@ class TileChoice:
 
     def others(self, problem: Problem, streams: int = 1) -> list[Tiling]:
         """Tilings behind the best, which a search numbers from 1. Raises UserError E1004 where no tile fits."""
-        return other_tilings(problem, self.best(problem, streams), self.contexts, streams)
+        key = self.key(problem), streams
+        if key not in self.behind:
+            self.behind[key] = other_tilings(problem, self.best(problem, streams), self.contexts, streams)
+        return self.behind[key]
 
     def _ranked(self, problem: Problem, streams: int) -> Sequence[Tiling]:
         """The best tilings by the estimate, of those that keep to the rules of pipelines where some do."""

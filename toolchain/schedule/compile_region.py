@@ -20,7 +20,7 @@ from toolchain.schedule.placement.shared_memory import Fetch, fetches_of, with_f
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.program import CompiledRegion, dealt_steps, ordered_steps, turned, write_program
 from toolchain.schedule.regions.region import Region, stacked
-from toolchain.schedule.search.contest import Policy, hold, try_drafts, waits_by_operation
+from toolchain.schedule.search.contest import Policy, hold, try_drafts
 from toolchain.schedule.search.contest import Trial as Tried
 from toolchain.schedule.search.draft import Draft, Space
 from toolchain.schedule.search.policies import TOGETHER, draft_by_estimate, plainly, policy_named
@@ -115,9 +115,7 @@ def _searched(machine: Machine, kernels: Mapping[str, Kernel], region: Region, o
     schedule, tried = _found_schedule(part_of_ports(machine, copies.times, copies.streams), kernels, region, alone)
     if not can_multicast(machine, kernels):
         return _copied(schedule, copies), tried
-    if not together:
-        return _copied(_quickest_team(machine, kernels, region, options, [schedule]), copies), tried
-    own, tried = _tried_together(machine, kernels, region, options, together)
+    own, tried = _tried_together(machine, kernels, region, options, together) if together else ([], tried)
     return _copied(_quickest_team(machine, kernels, region, options, [schedule, *own]), copies), tried
 
 
@@ -131,23 +129,20 @@ def _tried_together(
 ) -> tuple[list[Schedule], tuple[Tried, ...]]:
     """The schedule of the quickest draft, if a policy has any, and its trials: neighbouring copies are timed together, and load at once."""
     space = Space(_estimating(machine, kernels, options.ways), kernels, region, replace(options, timed_groups=False))
-    own, team = _one_team(machine, options.ways)
-
-    def schedule_of(draft: Draft) -> Schedule:
-        plan = space.planner(draft).plan((options.streams,) * len(region.operations))
-        return replace(make_schedule(machine, turned(plan)), multicast=True)
+    schedules, (own, team) = dict[Draft, Schedule](), _one_team(machine, options.ways)
 
     def trial(draft: Draft) -> Tried:
         try:
-            found = compile_schedule(own, kernels, region, _copied(schedule_of(draft), team), replace(options, check=False))
+            plan = space.planner(draft).plan((options.streams,) * len(region.operations))
+            schedules[draft] = replace(make_schedule(machine, turned(plan)), multicast=True)
+            cycles = compile_schedule(own, kernels, region, _copied(schedules[draft], team), replace(options, check=False)).cycles
         except UserError as error:
             return Tried(draft, inf, refused=error.diagnostics[0].headline())
-        waits = waits_by_operation(found.timeline, found.origins, len(region.operations))
-        return Tried(draft, found.cycles, found.cycles, dict(enumerate(waits)))
+        return Tried(draft, cycles, cycles)
 
     tried = try_drafts(policy(space), options.effort, trial)
     best = min(tried, key=lambda one: one.cycles, default=None)
-    return [schedule_of(best.draft)] if best and not best.refused else [], tried
+    return [schedules[best.draft]] if best and not best.refused else [], tried
 
 
 def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, found: Sequence[Schedule]) -> Schedule:

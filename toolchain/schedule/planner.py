@@ -84,7 +84,8 @@ class Planner:
     @cached_property
     def problems(self) -> list[Problem]:
         found = [bound_problem(self.machine, self.kernels, self.region, bound) for bound in self.region.operations]
-        return [replace(problem, retiled=self.tiles.get(index, 0)) for index, problem in zip(self.order, found, strict=True)]
+        numbers = [self.tiles.get(index, 0) for index in self.order]
+        return [replace(problem, retiled=number) if number else problem for number, problem in zip(numbers, found, strict=True)]
 
     @cached_property
     def storage(self) -> Storage:

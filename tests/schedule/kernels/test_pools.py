@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, Taken, beside, pools_of, slots_of
+from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, Taken, beside, place_slots, pools_of, slots_of
 from toolchain.spec.load import load_machine
 
 POOLS = (Pool(0, 20), Pool(8, 20), Pool(16, 9, 5))
@@ -92,3 +92,11 @@ def test_what_stands_beside_is_every_other_element_and_always_a_pool(taken: list
     assert rooms.fit.all()
     rooms.take("m", np.array([99]), np.array([True]))
     assert not rooms.fit.any()
+
+
+def test_slots_are_placed_until_one_has_no_room() -> None:
+    pools = {"m": (Pool(0, 10), Pool(1, 6, start=4))}
+    found, full = place_slots(pools, {"a": ("m", 4, 2), "b": ("m", 2, 3)})
+    assert (found, full) == ({"a": (Slot(0, 0), Slot(0, 4)), "b": (Slot(1, 4), Slot(1, 6), Slot(0, 8))}, "")
+    assert place_slots(pools, {"a": ("m", 4, 3), "b": ("m", 4, 1)}) == ({"a": (Slot(0, 0), Slot(0, 4), Slot(1, 4))}, "b")
+    assert place_slots(pools, {"a": ("m", 1, 17)}) == ({}, "a")

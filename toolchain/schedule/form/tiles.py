@@ -4,10 +4,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import numpy as np
-
 from toolchain.schedule.form.plan import Schedule, ScheduledOperation
-from toolchain.schedule.kernels.pools import Pool, Rooms, Slot, beside, slots_of
+from toolchain.schedule.kernels.pools import Pool, Slot, beside, place_slots
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_table import TileSize, size_limits
 from toolchain.spec.errors import Diagnostic, UserError, nearest
@@ -175,16 +173,7 @@ class SlotReader:
     ) -> tuple[dict[str, tuple[Slot, ...]], str]:
         """The slots, and the place that finds no room."""
         pools = {memory: tuple(self._gaps(memory, rooms, fixed)) for memory in {self.problem.memories[name]: None for name in wanted}}
-        free, found = Rooms(pools, 1), dict[str, tuple[Slot, ...]]()
-        for name, count in wanted.items():
-            memory, room = self.problem.memories[name], np.array([rooms[name]])
-            if count * rooms[name] > sum(pool.depth for pool in pools[memory]):
-                return found, name
-            taken = [free.take(memory, room, np.ones(1, np.bool_)) for _ in range(count)]
-            if not free.fit[0]:
-                return found, name
-            found[name] = slots_of(taken, 0, rooms[name], pools[memory])
-        return found, ""
+        return place_slots(pools, {name: (self.problem.memories[name], rooms[name], count) for name, count in wanted.items()})
 
     def _gaps(self, memory: str, rooms: Mapping[str, int], fixed: Mapping[str, Sequence[Slot]]) -> tuple[Pool, ...]:
         taken = [(slot, rooms[name]) for name, slots in fixed.items() if self.problem.memories[name] == memory for slot in slots]

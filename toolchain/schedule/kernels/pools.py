@@ -104,6 +104,21 @@ def slots_of(taken: list[Taken], index: int, room: int, pools: tuple[Pool, ...])
     return tuple(found)
 
 
+def place_slots(pools: Mapping[str, tuple[Pool, ...]], wanted: Mapping[str, tuple[str, int, int]]) -> tuple[dict[str, tuple[Slot, ...]], str]:
+    """The slots of each place, each in the pool with the most room, and the first place that finds no room, empty where all do.
+
+    wanted: by place, its memory, the elements of a slot, and how many slots."""
+    free, found = Rooms(pools, 1), dict[str, tuple[Slot, ...]]()
+    for name, (memory, room, count) in wanted.items():
+        if count * room > sum(pool.depth for pool in pools[memory]):
+            return found, name
+        taken = [free.take(memory, np.array([room]), np.ones(1, np.bool_)) for _ in range(count)]
+        if not free.fit[0]:
+            return found, name
+        found[name] = slots_of(taken, 0, room, pools[memory])
+    return found, ""
+
+
 def beside(pools: Sequence[Pool], taken: Sequence[tuple[Slot, int]]) -> tuple[Pool, ...]:
     """The stretches of pools beside the taken room (slots and their sizes); where that is all of it, one without room: a memory is never without
     pools."""

@@ -8,7 +8,6 @@ from math import inf
 
 import numpy as np
 
-from toolchain.isa.program import Origins
 from toolchain.schedule.bank_choice import Rivals, has_ports, renumbered
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.depth_first import busiest_unit
@@ -16,7 +15,6 @@ from toolchain.schedule.groups.search import Grouping
 from toolchain.schedule.planner import Planner, Timed
 from toolchain.schedule.search.draft import Draft, Space, Together
 from toolchain.spec.errors import UserError
-from toolchain.timing.simulate import Timeline
 
 FORMAT = 1
 
@@ -46,13 +44,6 @@ class Result:
     draft: Draft
     plan: Plan
     trials: tuple[Trial, ...]
-
-
-def waits_by_operation(timeline: Timeline, origins: Origins, count: int) -> list[float]:
-    """Cycles in which the busiest unit waits for work of each operation, or for ports. count: of operations."""
-    operation = origins.operation
-    own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
-    return np.bincount(operation[own], (timeline.waited + timeline.contended)[own], count).tolist()
 
 
 @dataclass
@@ -92,8 +83,11 @@ class _Entry:
 
     def waited(self) -> dict[int, float]:
         """As a trial has it."""
-        waits = waits_by_operation(self.rough.timeline, self.rough.emitted.origins, len(self.draft.order))
-        return {self.draft.order[place]: cycles for place, cycles in enumerate(waits)}
+        timeline, order = self.rough.timeline, self.draft.order
+        operation = self.rough.emitted.origins.operation
+        own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
+        found = np.bincount(operation[own], (timeline.waited + timeline.contended)[own], len(order))
+        return {order[place]: float(cycles) for place, cycles in enumerate(found)}
 
     def plan(self) -> Plan:
         """Tuned, which needs no times where no ports do."""

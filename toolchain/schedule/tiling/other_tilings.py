@@ -6,15 +6,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from toolchain.schedule.kernels.pools import Rooms, Slot, slots_of
+from toolchain.schedule.kernels.pools import place_slots
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.tile_table import TileSize
 from toolchain.schedule.tiling.tiles import Tiling, as_candidate, rank_tilings
 
 DEEPEST = 4
-"""Slots of a place, at most, that are tried."""
+"""Slots of a place, at most, that are tried: they bound the list, and which of it is taken follows from cycles alone."""
 DEALS, SIZES = 4, 3
 """How many other numbers of slots, and how many other sizes, are tried at most."""
 
@@ -80,9 +78,5 @@ def _room_for(problem: Problem, best: Tiling, names: Sequence[str], deal: Deal) 
 
 def _dealt(problem: Problem, best: Tiling, slots: Mapping[str, int]) -> Tiling | None:
     """The tiling with so many slots of each place; None where a pool has no room for one."""
-    free, places = Rooms(problem.pools, 1), dict[str, tuple[Slot, ...]]()
-    for name, count in slots.items():
-        memory, room = problem.memories[name], np.array([best.room[name]])
-        taken = [free.take(memory, room, np.ones(1, np.bool_)) for _ in range(count)]
-        places[name] = slots_of(taken, 0, best.room[name], problem.pools[memory])
-    return replace(best, places=places) if free.fit[0] else None
+    places, full = place_slots(problem.pools, {name: (problem.memories[name], best.room[name], count) for name, count in slots.items()})
+    return None if full else replace(best, places=places)
