@@ -14,9 +14,10 @@ from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.rewrite import add_constant
 from toolchain.operations.library import builtin_kinds
-from toolchain.passes.attention import FAMILIES, LayOutAttention, find_attention, replace_attention
+from toolchain.passes.attention import FAMILIES, find_attention, replace_attention
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
+from toolchain.passes.lay_out_attention import LayOutAttention
 
 BOTH = frozenset({"attention_probabilities", "attention_values", "linear", "gelu", "add"})
 

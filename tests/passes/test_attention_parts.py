@@ -16,10 +16,11 @@ from tests.graph.imported import imported, normal, run
 from tests.graph.onnx_builder import n
 from toolchain.graph.importing.load import load_graph
 from toolchain.operations.library import builtin_kinds
-from toolchain.passes.attention import FAMILIES, LayOutAttention, find_attention, replace_attention
+from toolchain.passes.attention import FAMILIES, find_attention, replace_attention
 from toolchain.passes.attention_parts import Operand, split
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse
+from toolchain.passes.lay_out_attention import LayOutAttention
 
 KEYS = np.arange(16) < 11
 LOWEST = float(np.finfo(np.float32).min)

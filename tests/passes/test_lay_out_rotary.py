@@ -13,9 +13,10 @@ from tests.passes.test_attention import SPACED, device, softmax_of
 from tests.passes.test_rotary import SHAPES, found_in, loaded
 from toolchain.graph.importing.foreign_operators import VENDOR
 from toolchain.graph.integers.functions import kind_of
-from toolchain.passes.attention import LayOutAttention, find_attention
+from toolchain.passes.attention import find_attention
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse, sources_of
+from toolchain.passes.lay_out_attention import LayOutAttention
 from toolchain.passes.lay_out_rotary import on_sequence
 from toolchain.passes.simplify import RemoveDead
 

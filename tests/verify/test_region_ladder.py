@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import numpy_helper, parser
 
+from tests.graph.encoder import encoder
 from tests.graph.llama import Shape as DecoderShape
 from tests.graph.llama import llama
 from tests.schedule.convolutions import convolution, direct
@@ -127,6 +128,19 @@ def test_a_layer_of_an_encoder_stands_on_the_machine_as_a_whole(tokens: int, cau
     shares = "spaced_masked_attention_probabilities" if causal else "spaced_attention_probabilities"
     assert kinds >= {"layer_norm", shares, "spaced_attention_values", "gelu", "linear", "add"}
     assert {node.op_type for node in built.integer.graph if not node.domain} == {"Gather", *(["Where"] if causal else [])}
+
+
+@pytest.mark.drawn(1)
+@pytest.mark.parametrize(("target", "width"), [(TARGET, 96), ("stcp920", 96), ("stcp920", 160), (TARGET, 160)])
+def test_heads_of_48_and_80_channels_stand_on_the_machine_as_a_whole(target: str, width: int, tmp_path: Path) -> None:
+    """Zeros make them whole blocks of 32."""
+    onnx.save(encoder(width=width, rows=21), tmp_path / "heads.onnx")
+    (tmp_path / "heads.yaml").write_text("model: {name: heads, summary: an encoder}\nonnx: heads.onnx\n")
+    _, built, samples = build(target, str(tmp_path / "heads.yaml"), tmp_path / "build", effort="0")
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    assert verdict.exact, verdict_text(verdict)
+    assert len(verdict.regions) == 1
+    assert not [node.op_type for node in built.integer.graph if not node.domain]
 
 
 DECODERS: list[tuple[DecoderShape, dict[str, str]]] = [

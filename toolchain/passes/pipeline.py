@@ -18,12 +18,12 @@ from toolchain.graph.operators import affine_of
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import is_operator
 from toolchain.passes.as_pictures import AsPictures
-from toolchain.passes.attention import LayOutAttention
 from toolchain.passes.context import Context, Pass
 from toolchain.passes.equalise import CorrectBias, Equalise
 from toolchain.passes.fold import FoldBatchNorm, FoldConstants, foldable, kept_constant
 from toolchain.passes.fuse import Fuse
 from toolchain.passes.join_recurrent import SplitRecurrent
+from toolchain.passes.lay_out_attention import LayOutAttention
 from toolchain.passes.partition import Partition
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.remove_qdq import MergeLimits, RemoveQdq

@@ -255,3 +255,15 @@ def test_a_stage_says_how_it_was_calibrated(calibration: str, kind: str, tmp_pat
         perform(plan.steps[0][name], lambda _: None)
     assert calibration_kind(read_stage(graph_file(plan.jobs[0]))) == kind
     assert ("made-up" in calibration_text(kind)) == (kind == "made-up")
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 10))
+def test_a_spread_times_a_factor_is_about_that_of_the_values(seed: int, factor: float) -> None:
+    values = np.random.default_rng(seed).normal(0, 3, 500).astype(np.float32)
+    one, other = (
+        spread(count(each), float(np.abs(each).max()), float(each.min()), float(each.max())) for each in (values, values * np.float32(factor))
+    )
+    found = one.times(factor)
+    assert found.maximum == pytest.approx(other.maximum, rel=2e-3)
+    assert (found.low, found.high) == (pytest.approx(other.low, rel=2e-3), pytest.approx(other.high, rel=2e-3))
+    assert found.deviation == pytest.approx(other.deviation, rel=0.15)

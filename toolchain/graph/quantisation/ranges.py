@@ -82,6 +82,12 @@ class Spread:
         """The largest value, or zero."""
         return max(self.maximum if self.high is None else self.high, 0.0)
 
+    def times(self, factor: float) -> "Spread":
+        """That of the values times a positive factor, bins to the nearest one."""
+        shift = round(math.log2(factor) * STEPS)
+        moved = tuple((number + shift if number else 0, parts) for number, parts in self.bins)
+        return Spread(rounded(self.maximum * factor), moved, *(None if end is None else rounded(end * factor) for end in (self.low, self.high)))
+
     def percentile(self, share: float) -> float:
         """The value that this share (0 to 1) of all |values| does not exceed, to the end of its bin."""
         above = sum(parts for _, parts in self.bins) * (1 - share)

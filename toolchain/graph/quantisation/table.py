@@ -80,17 +80,30 @@ class Table:
         return {name: seen.means for name, seen in self.tensors.items()}
 
 
+LIKE = "tilewright.like"
+"""Metadata of a tensor whose elements are zeros, and those of another one times a factor: that as a hexadecimal float, and the other's name."""
+
+
 def with_moved(graph: ir.Graph, table: Table) -> Table:
-    """The table with tensors that were not seen, but whose elements are all those of one that was: before moves, or behind them, as a pass for one
-    machine makes such behind the calibration that all share. Means of their channels are left out, as channels may be others. graph: sorted."""
+    """The table with tensors that were not seen, but whose elements are all those of one that was: before moves, or behind them, or times a factor
+    and with zeros among them, as a pass for one machine makes such behind the calibration that all share. Means of their channels are left out, as
+    channels may be others. graph: sorted."""
     seen, unusable = dict(table.tensors), {*table.unusable}
+    for value in (value for node in graph for value in node.outputs if LIKE in value.metadata_props):
+        factor, _, known = value.metadata_props[LIKE].partition(" ")
+        if known in seen:
+            seen[value.name or ""] = SeenTensor(seen[known].spread.times(float.fromhex(factor)), ())
+        elif known in unusable:
+            unusable.add(value.name or "")
     moves = [(node.inputs[0].name or "", node.outputs[0].name or "") for node in graph if is_operator(node, *MOVES) and node.inputs[0] is not None]
     for known, other in (*moves, *((after, before) for before, after in reversed(moves))):
         if known in unusable:
             unusable.add(other)
         elif known in seen and other not in seen:
             seen[other] = SeenTensor(seen[known].spread, ())
-    return table if len(seen) == len(table.tensors) else replace(table, tensors=seen, unusable=tuple(sorted(unusable)))
+    if len(seen) == len(table.tensors) and len(unusable) == len(table.unusable):
+        return table
+    return replace(table, tensors=seen, unusable=tuple(sorted(unusable)))
 
 
 GATHERED = 1 << 16
