@@ -45,8 +45,17 @@ LONGEST = (
 """Files of more than twenty seconds: they begin first, so that workers end together."""
 
 
+LONG_LIST = Path(__file__).with_name("long_tests.txt")
+"""Tests that take LONG_SECONDS or more on an idle machine, a line each, without the names of their cases; `--update-long` writes it."""
+LONG_SECONDS = 0.5
+IN_SO_MANY = 5
+"""Of the cases of long tests of a file, a run takes one in so many and at least one, others every time."""
+ALWAYS = ("tests/docs/test_readme.py",)
+"""Files with long tests that every run takes whole: README's figures and output."""
+
+
 DRAW = "TILEWRIGHT_DRAW"
-"""The variable with the number by which a run draws the cases of tests marked `drawn`; workers of one run inherit it."""
+"""The variable with the number by which a run draws long tests, and the cases of tests marked `drawn`; workers of one run inherit it."""
 
 
 def pytest_configure() -> None:
@@ -60,10 +69,13 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first. Each law takes its share of examples once, however many parameters its test has. Where laws do not draw all their examples,
     tests marked `nightly` are left out, as others of their file show the same on a smaller input, and so are all cases of a test marked `drawn` but
-    as many as the mark says: each run draws others. A test that is asked for by its name, or by a mark, runs."""
+    as many as the mark says, and most long tests of a file: each run draws others. A test that is asked for by its name, or by a mark, runs, and so do
+    the long ones of a file that is."""
     asked = config.option.keyword or config.option.markexpr or any("::" in argument for argument in config.args)
     if SHARE < 1 and not asked:
         left = {item for item in items if item.get_closest_marker("nightly")} | _not_drawn(items)
+        named = {Path(argument).resolve() for argument in config.args if argument.endswith(".py")}
+        left |= _long_and_not_drawn([item for item in items if item not in left and item.path not in named])
         config.hook.pytest_deselected(items=[item for item in items if item in left])
         items[:] = [item for item in items if item not in left]
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
@@ -78,13 +90,45 @@ def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
     cases = dict[str, list[pytest.Item]]()
     for item in items:
         if item.get_closest_marker("drawn"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+            cases.setdefault(_test_of(item.nodeid), []).append(item)
     left = set[pytest.Item]()
     for test, own in cases.items():
         (count,) = own[0].get_closest_marker("drawn").args
-        taken = random.Random(f"{os.environ[DRAW]} {test}").sample(own, min(count, len(own)))
-        left |= {*own} - {*taken}
+        left |= _all_but(own, count, test)
     return left
+
+
+def _long_and_not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The long tests that this run leaves out."""
+    long, files = set(LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()), dict[str, list[pytest.Item]]()
+    for item in items:
+        if _test_of(item.nodeid) in long:
+            files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    return set[pytest.Item]().union(*(_all_but(own, -(-len(own) // IN_SO_MANY), file) for file, own in files.items()))
+
+
+def _all_but(items: list[pytest.Item], count: int, name: str) -> set[pytest.Item]:
+    """Those that are not among `count` of them, which the run's number and a name draw."""
+    return {*items} - {*random.Random(f"{os.environ[DRAW]} {name}").sample(items, min(count, len(items)))}
+
+
+def _test_of(nodeid: str) -> str:
+    """A test without the name of its case."""
+    return nodeid.partition("[")[0]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Writes the list of long tests, where that is asked for: by the times of the tests that this run took; others stay as they are."""
+    if not config.option.update_long:
+        return
+    seconds = dict[str, float]()
+    for report in (each for reports in terminalreporter.stats.values() for each in reports if isinstance(each, pytest.TestReport)):
+        if report.when == "call":
+            test = _test_of(report.nodeid)
+            seconds[test] = max(seconds.get(test, 0.0), report.duration)
+    kept = {test for test in (LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()) if test not in seconds}
+    long = kept | {test for test, most in seconds.items() if most >= LONG_SECONDS and not test.startswith(ALWAYS)}
+    LONG_LIST.write_text("\n".join(sorted(long)) + "\n")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -121,6 +165,7 @@ def pytest_sessionfinish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing with them")
+    parser.addoption("--update-long", action="store_true", help="write the list of long tests by the times of this run")
 
 
 @pytest.fixture

@@ -115,3 +115,46 @@ def test_all_cases_run_where_laws_draw_all_of_their_examples(pytester: pytest.Py
     monkeypatch.setenv("TILEWRIGHT_EXAMPLES", "1")
     started(CASES, pytester)
     pytester.runpytest_subprocess("-q").assert_outcomes(passed=22)
+
+
+LONG = """
+import time, pytest
+
+@pytest.mark.parametrize("case", range(11))
+def test_long(case):
+    time.sleep(0.51 * (case == 3))
+    with open("cases", "a") as file:
+        file.write(f"{case} ")
+
+def test_quick(): pass
+"""
+
+
+def test_a_run_draws_one_in_five_of_the_long_tests_of_a_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TILEWRIGHT_EXAMPLES", raising=False)
+    started(LONG, pytester)
+    (written,) = Path(pytester.path).glob("test_*.py")
+    Path(pytester.path, "long_tests.txt").write_text(f"{written.name}::test_long\n")
+    found = list[str]()
+    for number in ("1", "1", "2"):
+        monkeypatch.setenv("TILEWRIGHT_DRAW", number)
+        pytester.runpytest_subprocess("-q").assert_outcomes(passed=4, deselected=8)
+        found.append(drawn_cases(pytester))
+    assert found[0] == found[1] != found[2]
+    for asked, passed in ((f"{written.name}::test_long", 11), (written.name, 12)):
+        pytester.runpytest_subprocess(asked).assert_outcomes(passed=passed)
+
+
+def test_the_list_of_long_tests_is_written_by_their_times(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_EXAMPLES", "1")
+    started(LONG, pytester)
+    path, (written,) = Path(pytester.path, "long_tests.txt"), Path(pytester.path).glob("test_*.py")
+    path.write_text(f"elsewhere.py::test_other\n{written.name}::test_quick\n")
+    pytester.runpytest_subprocess("-q", "--update-long").assert_outcomes(passed=12)
+    assert path.read_text().split() == ["elsewhere.py::test_other", f"{written.name}::test_long"]
+
+
+def test_every_long_test_is_there() -> None:
+    for test in (ROOT / "tests" / "long_tests.txt").read_text().split():
+        file, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(), test
