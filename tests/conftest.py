@@ -68,8 +68,8 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first. Each law takes its share of examples once, however many parameters its test has. Where laws do not draw all their examples,
-    tests marked `nightly` are left out, as others of their file show the same on a smaller input, and so are all cases of a test marked `drawn` but
-    as many as the mark says, and most long tests of a file: each run draws others. A test that is asked for by its name, or by a mark, runs, and so do
+    tests marked `nightly` are left out, as others of their file show the same on a smaller input, and so are all cases of a test marked `drawn`
+    but as many as the mark says, and most long tests of a file: each run draws others. A test that is asked for by its name or a mark runs, and so do
     the long ones of a file that is."""
     asked = config.option.keyword or config.option.markexpr or any("::" in argument for argument in config.args)
     if SHARE < 1 and not asked:
