@@ -48,8 +48,8 @@ LONGEST = (
 LONG_LIST = Path(__file__).with_name("long_tests.txt")
 """Tests that take LONG_SECONDS or more on an idle machine, a line each, without the names of their cases; `--update-long` writes it."""
 LONG_SECONDS = 0.5
-IN_SO_MANY = 5
-"""Of the cases of long tests of a file, a run takes one in so many and at least one, others every time."""
+IN_SO_MANY = 7
+"""Of the cases of long tests of a package's tests, a run takes one in so many and at least one, others every time."""
 ALWAYS = ("tests/docs/test_readme.py",)
 """Files with long tests that every run takes whole: README's figures and output."""
 
@@ -69,7 +69,7 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first. Each law takes its share of examples once, however many parameters its test has. Where laws do not draw all their examples,
     tests marked `nightly` are left out, as others of their file show the same on a smaller input, and so are all cases of a test marked `drawn`
-    but as many as the mark says, and most long tests of a file: each run draws others. A test that is asked for by its name or a mark runs, and so do
+    but as many as the mark says, and most long tests: each run draws others. A test that is asked for by its name or a mark runs, and so do
     the long ones of a file that is."""
     asked = config.option.keyword or config.option.markexpr or any("::" in argument for argument in config.args)
     if SHARE < 1 and not asked:
@@ -100,11 +100,11 @@ def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
 
 def _long_and_not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
     """The long tests that this run leaves out."""
-    long, files = set(LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()), dict[str, list[pytest.Item]]()
+    long, packages = set(LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()), dict[str, list[pytest.Item]]()
     for item in items:
         if _test_of(item.nodeid) in long:
-            files.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    return set[pytest.Item]().union(*(_all_but(own, -(-len(own) // IN_SO_MANY), file) for file, own in files.items()))
+            packages.setdefault("/".join(item.nodeid.partition("::")[0].split("/")[:2]), []).append(item)
+    return set[pytest.Item]().union(*(_all_but(own, -(-len(own) // IN_SO_MANY), package) for package, own in packages.items()))
 
 
 def _all_but(items: list[pytest.Item], count: int, name: str) -> set[pytest.Item]:

@@ -130,7 +130,7 @@ def test_quick(): pass
 """
 
 
-def test_a_run_draws_one_in_five_of_the_long_tests_of_a_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_draws_one_in_seven_of_the_long_tests_of_a_package(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_EXAMPLES", raising=False)
     started(LONG, pytester)
     (written,) = Path(pytester.path).glob("test_*.py")
@@ -138,7 +138,7 @@ def test_a_run_draws_one_in_five_of_the_long_tests_of_a_file(pytester: pytest.Py
     found = list[str]()
     for number in ("1", "1", "2"):
         monkeypatch.setenv("TILEWRIGHT_DRAW", number)
-        pytester.runpytest_subprocess("-q").assert_outcomes(passed=4, deselected=8)
+        pytester.runpytest_subprocess("-q").assert_outcomes(passed=3, deselected=9)
         found.append(drawn_cases(pytester))
     assert found[0] == found[1] != found[2]
     for asked, passed in ((f"{written.name}::test_long", 11), (written.name, 12)):
