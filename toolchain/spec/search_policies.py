@@ -1,8 +1,11 @@
 """The names of the policies that search for schedules, and their budget: known wherever a command line is read."""
 
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from toolchain.spec.errors import fail, nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 SEARCH = "climb"
 """The policy that proposes schedules, where nothing else is said."""
@@ -14,8 +17,10 @@ EFFORT = 2
 """Schedules of a whole region that are timed exactly, where nothing else is said."""
 
 
-def foreign_policies() -> dict[str, EntryPoint]:
+def foreign_policies() -> "dict[str, EntryPoint]":
     """The policies of installed packages, by name; none takes the name of one of the toolchain's."""
+    from importlib.metadata import entry_points  # a tenth of a short command's time
+
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.value) if point.name not in POLICIES}
 
 
