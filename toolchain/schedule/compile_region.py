@@ -138,7 +138,7 @@ def _tried_together(
             cycles = compile_schedule(own, kernels, region, _copied(schedules[draft], team), replace(options, check=False)).cycles
         except UserError as error:
             return Tried(draft, inf, refused=error.diagnostics[0].headline())
-        return Tried(draft, cycles, cycles)
+        return Tried(draft, cycles)
 
     tried = try_drafts(policy(space), options.effort, trial)
     best = min(tried, key=lambda one: one.cycles, default=None)

@@ -5,7 +5,7 @@ import pytest
 from tests.report.networks import Case, case, split
 from toolchain.report.studio.regions import StudioRegion, studio_regions
 
-RECORD = {"taken": "greedy", "candidates": [{"candidate": "greedy", "tuned": 7}, {"candidate": "worse", "tuned": None}]}
+RECORD = {"taken": "greedy", "candidates": [{"candidate": "greedy", "cycles": 7}, {"candidate": "worse", "cycles": None}]}
 
 
 @pytest.fixture(scope="package")

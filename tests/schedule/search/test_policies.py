@@ -129,7 +129,8 @@ def test_a_kernel_that_is_slower_alone_is_found_where_the_whole_is_quicker(chain
             assert quick <= slow
     found, _ = search_schedule(both.machine, both.kernels, both.region, Options(effort=effort))
     reached = compile_region(both.machine, both.kernels, both.region, Options(), found).cycles
-    assert reached == compile_region(alone.machine, alone.kernels, alone.region, Options(effort=effort)).cycles
+    others = Options(effort=effort - 1)  # one trial went to the other kernel
+    assert reached == compile_region(alone.machine, alone.kernels, alone.region, others).cycles
     assert reached < 0.8 * compile_region(both.machine, both.kernels, both.region, Options(effort=1)).cycles
 
 

@@ -136,7 +136,7 @@ def studio_regions(built: Built, records: Mapping[str, Mapping[str, Any]]) -> It
     for call in (call for call in region_calls(built.partitioned) if built.backend(call).tiled):
         tested = program_of_build(built, call)
         record = records.get(tested.region.name, {})
-        tried = tuple((str(each["candidate"]), each["tuned"]) for each in record.get("candidates", ()))
+        tried = tuple((str(each["candidate"]), each["cycles"]) for each in record.get("candidates", ()))
         schedule = bundled_schedule(built.bundle, programs[tested.region.name], built.place)
         yield StudioRegion(tested, schedule, tried, str(record.get("taken", "")))
 

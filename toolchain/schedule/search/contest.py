@@ -16,19 +16,18 @@ from toolchain.schedule.planner import Planner, Timed
 from toolchain.schedule.search.draft import Draft, Space, Together
 from toolchain.spec.errors import UserError
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Trial:
     """A draft that was tried.
 
-    cycles: of its program before the order of rows is tuned by exact time. settled: after that, which only the best so far are. waited: by operation,
-    cycles in which the busiest unit waits for work of it, or for ports. refused: the error of a draft that no plan fits; it has no cycles."""
+    cycles: of its program, with banks and the order of rows tuned by exact time. waited: by operation, cycles in which the busiest unit waits for
+    work of it, or for ports. refused: the error of a draft that no plan fits; it has no cycles."""
 
     draft: Draft
     cycles: float
-    settled: float | None = None
     waited: Mapping[int, float] = field(default_factory=dict[int, float], compare=False)
     refused: str = ""
 
@@ -83,8 +82,8 @@ class _Entry:
 
     def waited(self) -> dict[int, float]:
         """As a trial has it."""
-        timeline, order = self.rough.timeline, self.draft.order
-        operation = self.rough.emitted.origins.operation
+        timeline, order = self.tuned.timeline, self.draft.order
+        operation = self.tuned.emitted.origins.operation
         own = (timeline.program.unit == busiest_unit(timeline)) & (operation >= 0)
         found = np.bincount(operation[own], (timeline.waited + timeline.contended)[own], len(order))
         return {order[place]: float(cycles) for place, cycles in enumerate(found)}
@@ -100,24 +99,20 @@ class _Entry:
 
 @dataclass
 class _Contest:
-    """best: the quickest after tuning. level: the least cycles with banks apart, which another draft has to beat to be tuned."""
+    """best: the quickest."""
 
     best: _Entry
-    level: float = inf
     trials: list[Trial] = field(default_factory=list[Trial])
 
     def enter(self, entry: _Entry) -> Trial:
-        """Tuned where it promises to be the quickest, so that a longer contest never ends with a slower winner."""
+        """Each draft is tuned: by how much that makes it quicker differs more than drafts do before (4.7 and 3 % in ResNet-50 on dpuv3)."""
         try:
-            cycles = entry.rough.cycles
+            cycles = entry.tuned.cycles
         except UserError as error:
             return self._noted(Trial(entry.draft, inf, refused=error.diagnostics[0].headline()))
-        if cycles >= self.level:
-            return self._noted(Trial(entry.draft, cycles, waited=entry.waited()))
-        self.level = min(self.level, entry.apart[1].cycles)
-        if entry is not self.best and entry.tuned.cycles < self.best.tuned.cycles:
+        if entry is not self.best and cycles < self.best.tuned.cycles:
             self.best = entry
-        return self._noted(Trial(entry.draft, entry.apart[1].cycles, entry.tuned.cycles, entry.waited()))
+        return self._noted(Trial(entry.draft, cycles, entry.waited()))
 
     def _noted(self, trial: Trial) -> Trial:
         self.trials.append(trial)
@@ -159,19 +154,13 @@ def _sent(drafts: Generator[Draft, Trial, None], trial: Trial) -> Draft | None:
 
 
 def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial]) -> str:
-    """JSON. cycles: before the order of rows was tuned by exact time; tuned: after that, null where a schedule did not come so far. An empty list of
-    candidates says that the first schedule had no rival, and was not timed as a whole. subgraphs: of the drafts of `search=subgraphs`."""
+    """JSON. An empty list of candidates says that the first schedule had no rival, and was not timed as a whole. subgraphs: of the drafts of
+    `search=subgraphs`."""
     rows = [
-        {
-            "candidate": trial.draft.origin,
-            "cycles": None if trial.refused else round(trial.cycles),
-            "tuned": None if trial.settled is None else round(trial.settled),
-            "refused": trial.refused or None,
-        }
+        {"candidate": trial.draft.origin, "cycles": None if trial.refused else round(trial.cycles), "refused": trial.refused or None}
         for trial in trials
     ]
-    tuned = [trial for trial in trials if trial.settled is not None]
-    best = min(tuned, key=lambda trial: trial.settled or 0.0, default=None)
+    best = min(trials, key=lambda trial: trial.cycles, default=None)
     found: dict[str, object] = {
         "format": FORMAT,
         "region": region,
@@ -179,7 +168,7 @@ def write_record(region: str, policy: str, effort: int, trials: Sequence[Trial])
         "effort": effort,
         "candidates": rows,
         "taken": best.draft.origin if best else None,
-        "gain_cycles": round((tuned[0].settled or 0.0) - (best.settled or 0.0)) if best else 0,
+        "gain_cycles": round(trials[0].cycles - best.cycles) if best else 0,
     }
     if coarse := next((trial.draft.subgraphs for trial in trials if trial.draft.subgraphs), ()):
         found["subgraphs"] = [_told(each) for each in coarse]
