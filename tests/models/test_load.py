@@ -43,6 +43,11 @@ def test_a_file_beside_an_onnx_file_gives_it_shapes(tmp_path: Path) -> None:
     assert found.shapes == {"x": (2, 3)}
 
 
+def test_a_network_in_layers_has_no_open_dimension(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"a.yaml: E0905 'n' is given a size, and the file declares all of them"):
+        load_text(f"{HEAD}layers: [relu]\n", tmp_path / "a.yaml", {"n": 2})
+
+
 def test_a_shape_that_the_file_does_not_have_is_told(tmp_path: Path) -> None:
     build_model(small("  - relu\n"), tmp_path)
     with pytest.raises(UserError, match="E0807 the input 'image' has the shape 1x4x12x10, not 1x4x5x5"):

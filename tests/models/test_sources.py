@@ -89,7 +89,10 @@ def test_missing_weights_and_links_are_refused(tmp_path: Path) -> None:
         external_files(path)
 
 
-@pytest.mark.parametrize(("data", "message"), [(b"", "holds no graph"), (b"\x08\x07", "holds no graph"), (b"not a model", "not an ONNX file")])
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "holds no graph"), (b"\x08\x07", "holds no graph"), (b"not a model", "not an ONNX file"), (b"\x08\x07\x3a\x00", "has no operator")],
+)
 def test_what_is_no_model_is_told(data: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(data)
     with pytest.raises(UserError, match=f"E0807 .*{message}"):

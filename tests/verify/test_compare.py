@@ -37,6 +37,12 @@ def test_the_first_in_row_major_order_is_named() -> None:
     assert first_difference(expected, found) == FirstDifference((0, 1, 1, 3), 0, -7, 2)
 
 
+def test_halves_keep_their_fractions_and_a_nan_equals_itself() -> None:
+    expected, found = np.array([np.nan, 0.25], np.float16), np.array([np.nan, 0.5], np.float16)
+    assert first_difference(expected, found) == FirstDifference((1,), 0.25, 0.5, 1)
+    assert first_difference(expected, expected) is None
+
+
 def test_other_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="compared"):
         first_difference(np.zeros(3), np.zeros(4))

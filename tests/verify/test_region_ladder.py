@@ -26,6 +26,7 @@ from tests.verify.networks import network
 from tests.verify.regions import labelled, small, small_on_streams, with_byte, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.graph.integers.functions import is_integer, kind_of
+from toolchain.graph.regions import region_calls
 from toolchain.operations.library import kinds_of
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region, find_schedule
@@ -34,7 +35,7 @@ from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, Slice
 from toolchain.spec.errors import UserError
 from toolchain.spec.model.quantisation import Floats, Numerics
-from toolchain.verify.built import ProgramUnderTest, program_of_region
+from toolchain.verify.built import ProgramUnderTest, program_of_build, program_of_region
 from toolchain.verify.compare import differing_bits, first_samples, oracle_tensors
 from toolchain.verify.ladder import verify_model
 from toolchain.verify.reference_sample import SampleSize
@@ -141,6 +142,46 @@ def test_heads_of_48_and_80_channels_stand_on_the_machine_as_a_whole(target: str
     assert verdict.exact, verdict_text(verdict)
     assert len(verdict.regions) == 1
     assert not [node.op_type for node in built.integer.graph if not node.domain]
+
+
+FORWARD = """
+model: {name: forward, summary: dense layers whose weights wait}
+inputs:
+  tokens: {shape: [1, 24], below: 50}
+layers:
+  - embedding: {out: 64}
+  - layernorm
+  - add: {of: [[], [dense: {out: 128, act: gelu}, dense: {out: 64}]]}
+"""
+
+
+def test_copies_load_what_another_one_has_brought(tmp_path: Path) -> None:
+    """Weights wait for three images in the memory of their cluster: in the order of the schedule too a tile is there before it is loaded."""
+    (tmp_path / "forward.yaml").write_text(FORWARD)
+    _, built, samples = build(TARGET, str(tmp_path / "forward.yaml"), tmp_path / "build", effort="0", images="3")
+    (tested,) = [program_of_build(built, call) for call in region_calls(built.partitioned)]
+    assert "bring" in {step.kind for step in tested.origins.steps}, "the program is of the kind that is meant"
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    assert verdict.exact, verdict_text(verdict)
+
+
+LOOKING = """
+model: {name: looking, summary: attention alone}
+inputs:
+  tokens: {shape: [1, 24], below: 50}
+layers:
+  - embedding: {out: 64}
+  - attention: {heads: 2}
+"""
+
+
+@pytest.mark.parametrize("more", [{"streams": "2"}, {"batch": "3"}], ids=["two cores", "a batch"])
+def test_tiles_that_a_reader_asks_for_are_those_that_the_maker_may_make(more: dict[str, str], tmp_path: Path) -> None:
+    """A tile of the layer behind it may want two heads of values, which are made one at a time."""
+    (tmp_path / "looking.yaml").write_text(LOOKING)
+    _, built, samples = build("stcp920", str(tmp_path / "looking.yaml"), tmp_path / "build", effort="0", search="subgraphs", **more)
+    verdict = verify_model(built, samples, SampleSize(instructions=6, elements=1, whole=0, seed=1))
+    assert verdict.exact, verdict_text(verdict)
 
 
 DECODERS: list[tuple[DecoderShape, dict[str, str]]] = [

@@ -103,8 +103,12 @@ def program_queues(program: Program) -> QueueTable:
 NONE = -1
 
 
+BRING = "bring"
+"""The kind of a step that brings a tile to where it waits for its loads."""
+
+
 class StepName(NamedTuple):
-    """kind: load, start, compute, finish or store; `constants` for loads of records. place: of the kernel, empty for constants."""
+    """kind: load, BRING, start, compute, finish or store; `constants` for loads of records. place: of the kernel, empty for constants."""
 
     kind: str
     place: str

@@ -92,6 +92,13 @@ def _bare(path: Path, dims: Mapping[str, int]) -> Model:
 def _origin(root: Node, path: Path, dims: Mapping[str, int]) -> tuple[Layered | Stored | Light, Mapping[str, Input]]:
     declared = {name: _input(node) for name, node in root.members("inputs")}
     shapes = {name: entry.shape for name, entry in declared.items()}
+    if (name := next(iter(dims), "")) and root.get("onnx") is None:
+        raise fail(
+            "E0905",
+            f"'{name}' is given a size, and the file declares all of them",
+            hint="change its `inputs`, or leave the size out",
+            place=str(path),
+        )
     if root.get("layers"):
         below = {name: entry.below for name, entry in declared.items() if entry.below}
         return Layered(expand(root, shapes, _library(root, path), below)), declared

@@ -79,8 +79,10 @@ def _read(path: Path) -> onnx.ModelProto:
         raise fail("E0001", f"cannot read the model: {error.strerror}", place=str(path)) from None
     except DecodeError:
         raise fail("E0807", "this is not an ONNX file, or it is cut short", place=str(path)) from None
-    if not model.ir_version or not model.graph.node:
+    if not model.ir_version or not model.HasField("graph"):
         raise fail("E0807", "this ONNX file holds no graph", place=str(path))
+    if not model.graph.node:
+        raise fail("E0807", "the graph of this ONNX file has no operator", place=str(path))
     return model
 
 

@@ -156,14 +156,15 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     others = [make_schedule(machine, turned(_estimated(machine, kernels, region, each))) for each in ways]
     if any(map(_shares_groups, others)):
         others.append(make_schedule(machine, turned(_estimated(machine, kernels, region, replace(plainly(options), grouped=False)))))
-    tried = [*found, *(replace(each, multicast=True) for each in (*found, *others) if not each.multicast)]
+    apart = [each for each in found if each.multicast or not _waits(each)]
+    tried = [*apart, *(replace(each, multicast=True) for each in (*found, *others) if not each.multicast)]
 
     def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
         return compile_schedule(of, kernels, region, _copied(schedule, times), replace(options, check=False)).cycles
 
     best, *others = sorted(tried, key=cycles)
-    apart = next((each for each in others if not _shares_groups(each)), None)
-    return min(best, apart, key=lambda each: cycles(each, machine, copies)) if apart and _shares_groups(best) else best
+    plain = next((each for each in others if not _shares_groups(each)), None)
+    return min(best, plain, key=lambda each: cycles(each, machine, copies)) if plain and _shares_groups(best) else best
 
 
 def _one_team(machine: Machine, copies: Copies) -> tuple[Machine, Copies]:
@@ -171,6 +172,11 @@ def _one_team(machine: Machine, copies: Copies) -> tuple[Machine, Copies]:
     groups = teams(machine, copies)
     team = copies._replace(times=len(groups[0]))
     return part_of_ports(machine, len(groups), team.times * team.streams), team
+
+
+def _waits(schedule: Schedule) -> bool:
+    """Whether weights wait in a memory of several copies, which then take them at once."""
+    return any(operation.near for group in schedule.groups for operation in group.operations)
 
 
 def _shares_groups(schedule: Schedule) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from toolchain.abi.dram_map import DramMap
 from toolchain.analysis.checks import Checked
 from toolchain.analysis.state import State
-from toolchain.isa.program import Ints, Origins, Program
+from toolchain.isa.program import BRING, Ints, Origins, Program
 from toolchain.schedule.dram_allocation import PlacedRegion, place_region
 from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, pool_kernel, together
 from toolchain.schedule.form.bringing import StreamStep, with_bringing, with_named_bringing
@@ -70,17 +70,18 @@ def _joint_turns(stream: Ints, operation: Ints, instance: Ints) -> Ints:
 
 
 def _turns(program: Program, origins: Origins) -> Ints:
-    """int64 [n]: the number of steps that are no loads so far, of streams that have these in common, twice; a load stands between two of them."""
-    found, load = np.zeros(len(program), np.int64), origins.does("load")
+    """int64 [n]: the number of steps that are no loads so far, of streams that have these in common, three times; between two of them stand the steps
+    that bring tiles to a memory which streams share, then the loads, which may be of a tile that another stream brings."""
+    found, load, bring = np.zeros(len(program), np.int64), origins.does("load"), origins.does(BRING)
     for stream in np.unique(program.stream):
-        steps = np.flatnonzero((program.stream == stream) & (origins.operation >= 0) & ~load)
+        steps = np.flatnonzero((program.stream == stream) & (origins.operation >= 0) & ~(load | bring))
         named = np.stack([origins.operation[steps], origins.step[steps], origins.instance[steps]])
         begins = np.append(True, (named[:, 1:] != named[:, :-1]).any(axis=0))[: len(steps)]
         count = np.zeros(len(program), np.int64)
         count[steps[begins]] = 1
         mine = program.stream == stream
-        found[mine] = 2 * np.cumsum(count[mine])
-    return found + load
+        found[mine] = 3 * np.cumsum(count[mine])
+    return found + bring + 2 * load
 
 
 @dataclass(frozen=True)

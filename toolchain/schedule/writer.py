@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from toolchain.isa.assembly import read_lines
 from toolchain.isa.columns import Value
-from toolchain.isa.program import Origins, Run, StepName, origins_of
+from toolchain.isa.program import BRING, Origins, Run, StepName, origins_of
 from toolchain.isa.semantics.ir import Latch
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.schedule.kernels.constants import Fetch
@@ -143,7 +143,7 @@ class Writer:
             names = {"slot": fetch.slot, "base": scope[f"{POOL}_base"] + fetch.offset, "count": fetch.count}
             run = Run(0, number, StepName(POOL, ""), instance)
             self.add(kernel, kernel.loading.code if kernel.loading else (), names, f"{operation.name} {POOL}", run)
-        label, run = _label(part, instance), Run(0, number, StepName(item.step.kind, item.step.place), instance)
+        label, run = _label(part, instance), Run(0, number, StepName(_kind(part, instance), item.step.place), instance)
         if isinstance(item.step.code, str):
             own = part.names[instance]
             residents = _residents(part.problem, item, own, held)
@@ -271,7 +271,12 @@ def _batch(given: _Instances) -> Batch:
 def _label(part: OperationPart, instance: int) -> str:
     item = part.steps[instance]
     where = " ".join(f"{d}={first}:{first + size}" for d, (first, size) in item.tile.items())
-    return f"{part.problem.operation.name} {item.step.kind} {item.step.place} {where}".rstrip()
+    return f"{part.problem.operation.name} {_kind(part, instance)} {item.step.place} {where}".rstrip()
+
+
+def _kind(part: OperationPart, instance: int) -> str:
+    step = part.steps[instance].step
+    return BRING if part.names[instance].get(f"{step.place}_near_brings") else step.kind
 
 
 def _residents(problem: Problem, item: Instance, own: Mapping[str, int], held: Sequence[int]) -> dict[str, Resident]:

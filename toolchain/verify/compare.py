@@ -28,21 +28,21 @@ class FirstDifference:
     """In row-major order; differing: how many elements there are in all."""
 
     coordinates: Coordinates
-    expected: int
-    found: int
+    expected: float
+    found: float
     differing: int
 
 
 def first_difference(expected: Array, found: Array) -> FirstDifference | None:
-    """None where both are equal. Raises ValueError where shapes are not."""
+    """None where both are equal; a NaN equals another. Raises ValueError where shapes are not."""
     if expected.shape != found.shape:
         raise ValueError(f"{expected.shape} is compared with {found.shape}")
-    differs = expected != found
+    differs = (expected != found) & ~((expected != expected) & (found != found))
     count = int(np.count_nonzero(differs))
     if not count:
         return None
     place = tuple(int(k) for k in np.unravel_index(int(np.argmax(differs)), differs.shape))
-    return FirstDifference(place, int(expected[place]), int(found[place]), count)
+    return FirstDifference(place, expected[place].item(), found[place].item(), count)
 
 
 def stacked(samples: Sequence[Any]) -> Array:

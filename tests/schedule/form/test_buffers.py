@@ -109,6 +109,13 @@ def test_rooms_that_cannot_be_are_refused(change: Change, told: str) -> None:
         compile_region(slow(), load_kernels(slow()), region, None, changed(schedule, change))
 
 
+def test_copies_take_weights_that_wait_at_once() -> None:
+    region, schedule = found(8, 1)
+    assert schedule.multicast
+    with pytest.raises(UserError, match=r"E1404 weights of '.*' wait in a memory of several copies.*multicast: true"):
+        compile_region(slow(), load_kernels(slow()), region, None, replace(schedule, multicast=False))
+
+
 def test_a_room_elsewhere_in_the_room_for_weights_is_as_good() -> None:
     """Its operation overwrites the weights of the one before when these have been loaded."""
     region, schedule = found(8, 1)

@@ -172,5 +172,6 @@ def check_finite(model: ir.Model, path: Path) -> None:
             number = float(array[tuple(bad[0])])
             users = ", ".join(f"node '{node.name}' ({node.op_type})" for node, _ in value.uses())
             place = ", ".join(str(int(index)) for index in bad[0])
-            text = f"the constant '{value.name}' holds {number} at [{place}] and {len(bad) - 1} more such values; read by {users}"
+            more = f" and {len(bad) - 1} more such values" if len(bad) > 1 else ""
+            text = f"the constant '{value.name}' holds {number} at [{place}]{more}; read by {users}"
             raise fail("E0909", text, place=str(path))

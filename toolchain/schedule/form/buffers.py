@@ -198,6 +198,9 @@ def read_near(machine: Machine, schedule: Schedule, problems: Sequence[Problem],
         group = schedule.groups[number]
         if len(group.operations) > 1 and operation.near:
             faults.append(schedule.fault("E1404", f"weights of '{operation.name}' cannot wait: it shares a loop with others", (*path, "near")))
+        if operation.near and schedule.copies.times > 1 and not schedule.multicast:
+            text = f"weights of '{operation.name}' wait in a memory of several copies, which do not take loads at once"
+            faults.append(schedule.fault("E1404", text, (*path, "near"), "`multicast: true` in the schedule's head"))
         faults += _near_faults(machine, schedule, (path, operation), (problem, tiling), max(len(group.streams), 1))
         for tensor, room in operation.near.items():
             problem = with_room(problem, tensor, *room)

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from toolchain.schedule.fusion.tile_group import Reach, TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
+from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.step_cost import overlapped
-from toolchain.schedule.tiling.tile_table import allowed, rooms_of, sizes_along, tile_names, trips_of
+from toolchain.schedule.tiling.tile_table import allowed, rooms_of, size_limits, sizes_along, tile_names, trips_of
 from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, busiest, fill_slots, take_slots
 from toolchain.spec.arrays import Ints, Reals, rows_of
 
@@ -104,7 +105,10 @@ def find_tiles(group: TileGroup, contexts: int, streams: int = 1) -> GroupTiles 
     """Legal tiles that fit with so many slots of each place; None where there are none. streams: how many share the turns."""
     sizes = _sizes(group)
     names = [tile_names(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
-    legal = np.logical_and.reduce([allowed(problem, own) for problem, own in zip(group.problems, names, strict=True)])
+    limited = [_within_limits(problem, own) for problem, own in zip(group.problems, sizes, strict=True)]
+    legal = np.logical_and.reduce([*limited, *(allowed(problem, own) for problem, own in zip(group.problems, names, strict=True))])
+    if not legal.any():
+        return None
     sizes, names = _rows(sizes, legal), _rows(names, legal)
     count = int(legal.sum())
     rooms = [rooms_of(problem, own) for problem, own in zip(group.problems, names, strict=True)]
@@ -124,6 +128,15 @@ def find_tiles(group: TileGroup, contexts: int, streams: int = 1) -> GroupTiles 
     return GroupTiles(
         group, [Candidates(problem, own, named, room, slots, contexts, times, streams) for problem, own, named, room, slots, times in parts], contexts
     )
+
+
+def _within_limits(problem: Problem, sizes: Mapping[str, Ints]) -> NDArray[np.bool_]:
+    """bool [n]: whether a kernel takes tiles of these sizes, which may follow from those of a reader."""
+    legal = np.ones(len(next(iter(sizes.values()))), np.bool_)
+    for name, own in sizes.items():
+        most, multiple = size_limits(problem, name)
+        legal &= (own <= most) & ((own % multiple == 0) | (own == problem.extents[name]))
+    return legal
 
 
 def _rows(columns: Sequence[Mapping[str, NDArray[Number]]], kept: NDArray[np.bool_]) -> list[dict[str, NDArray[Number]]]:
