@@ -8,7 +8,7 @@ rest of the mean error in each channel.
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 
 import numpy as np
@@ -35,7 +35,7 @@ HALVINGS = 4
 """Scales of the weights that are tried: the one that clips none, and its halves."""
 TRIED = 2
 """Scales that are tried with the best rounding: those that are best for weights rounded to the nearest."""
-ROWS = 64
+ROWS = 32
 """Rows of weights, of each group, by which a scale is chosen; of more, every n-th."""
 FRACTIONS = tuple(1 - n / 16 for n in range(10))
 """The limit for machines whose scales are not powers of two."""
@@ -119,17 +119,24 @@ def _refine(model: ir.Model, floating: ir.Model, layers: Mapping[str, Refinable]
         stepper.feed(lesson.samples, affordable(floating, lesson.count))
     nodes = list(model.graph)
     alike = _run_alike(nodes, integers, waiting, floats)
+    fitted = deque(node.name or "" for node in nodes[alike:] if is_integer(node) and node.name in layers)
     for number, node in enumerate(nodes[alike:], alike):
-        name = node.name or ""
-        if is_integer(node) and name in layers:
+        if fitted and node.name == fitted[0]:
+            name = fitted.popleft()
             say(f"operator {number + 1} of {len(nodes)}, {name}")
-            twin = _advance(floats, waiting, name)
-            found = _refined(layers[name], _seen(layers[name], node, twin, integers, floats), numerics, lesson.sweeps)
+            _advance(floats, waiting, name)
+            seen = _seen(layers[name], node, waiting[0], integers, floats)
+            found = _beside(partial(_refined, layers[name], seen, numerics, lesson.sweeps), partial(_run_ahead, floats, waiting, fitted))
             if found is not None:
                 _store(node, found.stored)
                 errors[name] = found.error
         integers.run(node)
     return errors
+
+
+def _beside(fit: Callable[[], "Refined | None"], ahead: Callable[[], None]) -> "Refined | None":
+    """The result of the first, with the second done on another processor where there is one."""
+    return on_cores(lambda make: make(), (fit, ahead))[0]
 
 
 def _run_alike(nodes: Sequence[ir.Node], integers: Stepper, waiting: "deque[ir.Node]", floats: Stepper) -> int:
@@ -142,11 +149,17 @@ def _run_alike(nodes: Sequence[ir.Node], integers: Stepper, waiting: "deque[ir.N
     return len(pairs)
 
 
-def _advance(floats: Stepper, waiting: "deque[ir.Node]", name: str) -> ir.Node:
-    """Computes the float network up to the call of a name, which comes next."""
+def _advance(floats: Stepper, waiting: "deque[ir.Node]", name: str) -> None:
+    """Runs the float network up to the call of a name, which comes next."""
     while waiting[0].name != name:
         floats.run(waiting.popleft())
-    return waiting[0]
+
+
+def _run_ahead(floats: Stepper, waiting: "deque[ir.Node]", fitted: "deque[str]") -> None:
+    """Computes the float network up to the next layer to fit: it does not depend on the weights that are chosen meanwhile."""
+    if fitted:
+        _advance(floats, waiting, fitted[0])
+        _ = floats.values
 
 
 def affordable(model: ir.Model, count: int) -> int:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.quantisation.least_squares import HESSIAN_BITS, Gram, damped, normalised, output_errors, products_of, round_channels, round_rows
+from toolchain.graph.quantisation.least_squares import HESSIAN_BITS, Gram, damped, normalised, products_of, round_channels, round_rows, unit_of
 
 LOW, HIGH = -128, 127
 Array = np.ndarray
@@ -15,6 +15,11 @@ def inputs(rng: np.random.Generator, rows: int, size: int) -> Array:
     """Correlated whole numbers from 0 to 127, as after a ReLU. [rows, size]."""
     mix = np.random.default_rng(size).normal(size=(size, max(size // 4, 1)))
     return np.clip(np.rint(rng.normal(size=(rows, mix.shape[1])) @ mix.T / mix.shape[1] ** 0.5 * 40 + 20), 0, 127)
+
+
+def output_errors(errors: Array, hessian: Array) -> Array:
+    """[rows]: the squared error of each row's outputs."""
+    return ((errors @ hessian.astype(np.float64)) * errors).sum(1)
 
 
 def weights(rng: np.random.Generator, rows: int, size: int) -> Array:
@@ -38,11 +43,16 @@ def test_inputs_stand_for_their_products(seed: int, size: int, count: int) -> No
     rng = np.random.default_rng(seed)
     x, w, drift = inputs(rng, count, size).astype(np.int8), weights(rng, 5, size), np.rint(rng.normal(size=(5, size)) * 1000)
     few, whole = Gram(x, 5), Gram(x, 10**6)
-    whole.__dict__["matrix"] = damped(products_of(x), count)
-    assert few.matrix is None
-    assert whole.unit == 1
-    np.testing.assert_array_equal(round_rows(w, few, LOW, HIGH, drift), round_rows(w, whole, LOW, HIGH, drift))
-    np.testing.assert_allclose(few.energies(w), whole.energies(w))
+    hessian = damped(products_of(x), count)
+    whole.__dict__["_whole"] = unit_of(hessian), normalised(hessian)
+    assert few.normal is None
+    assert whole.normal is not None
+    assert few.unit == whole.unit
+    assert all(np.array_equal(*each) for each in zip(few.blocks, whole.blocks, strict=True))
+    np.testing.assert_allclose(few.energies(w), whole.energies(w), rtol=1e-2)  # the matrix is rounded
+    pulled = [round_rows(w, gram, LOW, HIGH, drift / gram.unit) for gram in (few, whole)]
+    energies = [whole.energies(found - w) + 2 * ((found - w) * drift).sum(1) for found in pulled]
+    np.testing.assert_allclose(*energies, rtol=0.2, atol=0.02 * np.abs(drift).sum())
 
 
 @pytest.mark.parametrize("pull", [10.0, 1e4, 1e6])
@@ -55,10 +65,14 @@ def test_steps_and_errors_are_multiplied_in_bytes_where_they_fit(pull: float) ->
     np.testing.assert_array_equal(found, round_rows(w, Gram(x.astype(np.int16), 8), LOW, HIGH, drift))
 
 
-def test_the_error_is_that_of_the_outputs() -> None:
+@pytest.mark.parametrize(("count", "exact"), [(400, False), (20, True)])
+def test_the_energy_is_that_of_the_outputs(count: int, exact: bool) -> None:
+    """By a matrix, and by inputs that stand for it, up to what few bits round off."""
     rng = np.random.default_rng(0)
-    x, e = inputs(rng, 50, 7), rng.normal(size=(3, 7))
-    np.testing.assert_allclose(output_errors(e, x.T @ x), ((e @ x.T) ** 2).sum(1))
+    x, e = inputs(rng, count, 300), rng.normal(size=(3, 300))
+    gram = Gram(x.astype(np.int8), 100)
+    assert (gram.normal is None) == exact
+    np.testing.assert_allclose(gram.energies(e), ((e @ x.T) ** 2).sum(1) + gram.damping * (e**2).sum(1), rtol=0.02)
 
 
 def test_errors_of_equal_inputs_cancel() -> None:

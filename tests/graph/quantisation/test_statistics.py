@@ -14,10 +14,11 @@ from onnx import helper
 
 from tests.graph.imported import F, run
 from tests.graph.onnx_builder import model, n
+from tests.graph.quantisation.test_least_squares import output_errors
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.quantisation import statistics
-from toolchain.graph.quantisation.least_squares import Gram, output_errors, products_of, round_rows
-from toolchain.graph.quantisation.statistics import DROPPED, INPUT_PARTS, JOINED_BYTES, WEIGHT_PARTS, columns_of, drift_of, joined, moments_of
+from toolchain.graph.quantisation.least_squares import Gram, products_of, round_rows
+from toolchain.graph.quantisation.statistics import DRIFT_BITS, INPUT_PARTS, JOINED_BYTES, WEIGHT_BITS, columns_of, drift_of, joined, moments_of
 from toolchain.operations.library import builtin_kinds
 
 Array = np.ndarray
@@ -140,17 +141,18 @@ def test_drift_of_a_convolution(data: st.DataObject, group: int) -> None:
     found = drift_of(layer, inputs, floats, SCALE, weights, moments_of(layer, inputs, weights.shape).inputs)
     proto = model([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], {"x": inputs[0].shape}, {"y": None}, {"w": weights})
     products, energy = np.zeros(found.products.shape), np.zeros(found.energy.shape)
-    step = float(np.abs(weights).max()) * DROPPED / WEIGHT_PARTS / INPUT_PARTS  # to which drift is rounded
     products_limit, energy_limit = np.zeros(products.shape), np.zeros(energy.shape)
     for x, real in zip(inputs, floats, strict=True):
         drift = run(proto, {"x": x.astype(F) - real / F(SCALE)})["y"].astype(np.float64).reshape(group, 8 // group, -1)
         columns = columns_of(call("conv2d", attributes), x, weights.shape, np.arange(drift.shape[-1])).astype(np.float64)
         products, energy = products + drift @ columns, energy + (drift**2).sum(2)
+        # of weights, of inputs, and of their sums, at most
+        step = np.abs(weights).max() * weights[0].size * (2.0**-WEIGHT_BITS + 0.5 / INPUT_PARTS + 2.0 ** (1 - DRIFT_BITS))
         products_limit += step * np.abs(columns).sum(1)[:, None]
         energy_limit += (2 * step * np.abs(drift) + step**2).sum(2)
     assert (np.abs(found.products - products) <= products_limit).all()
     assert (np.abs(found.energy - energy) <= energy_limit).all()
-    assert np.abs(products).max() > 10 * step
+    assert np.abs(found.products - products).mean() <= 0.05 * np.abs(products).mean()
 
 
 def test_inputs_without_errors_do_not_drift() -> None:

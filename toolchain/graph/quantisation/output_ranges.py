@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import Call
 from toolchain.graph.quantisation.ranges import rounded
-from toolchain.graph.quantisation.statistics import DROPPED, INPUT_PARTS, WEIGHT_PARTS, columns_of, groups_of, sampled
+from toolchain.graph.quantisation.statistics import columns_of, groups_of, sampled
 from toolchain.graph.quantisation.stepping import Stepper
 from toolchain.graph.quantisation.table import Samples, ranging
 from toolchain.spec.arrays import Array, Reals
@@ -20,6 +20,12 @@ from toolchain.spec.model.quantisation import Numerics
 
 POSITIONS = 1 << 11
 """Output positions of a layer that are looked at, of all samples together."""
+INPUT_PARTS = 1 << 6
+"""Parts of a stored step to which float inputs and their errors are rounded."""
+WEIGHT_PARTS = 1 << 16
+"""Parts of the largest weight to which weights are rounded."""
+DROPPED = 1 << 13
+"""The divisor of an output's error before it is rounded: with 2**13 weights a row, sums of its squares stay below 2**53."""
 LARGEST = 1 << 15
 """Parts of a step at which a value is cut off: 512 steps, more than the finest scale clips at."""
 DIGITS = 3

@@ -5,13 +5,14 @@ weights such that they take a part of it back follows Frantar and Alistarh, who 
 the slope that the descent begins with (see quantisation.least_squares). Sums are whole numbers below 2**53, so that they do not depend on a
 processor's order of adding up."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from toolchain.graph.integers.calls import Call
-from toolchain.spec.arrays import Array, Floats, Reals
+from toolchain.graph.quantisation.whole_numbers import MOST, SMALL, units_of, whole_products
+from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.on_cores import halves, on_cores
 
 MAX_ROWS = 1 << 14
@@ -21,6 +22,8 @@ ROWS_A_WEIGHT = 4
 """Positions for each weight of a row, but not fewer than LEAST_ROWS: more tell hardly more (neighbouring ones see the same pixels)."""
 SPREAD = "output_padding"
 """The attribute that a transposed convolution has and no other layer."""
+FEW = 64
+"""Rows of weights that one processor takes at least."""
 JOINED_BYTES = 1 << 16
 """Bytes up to which samples are joined: of small ones, each step costs more than its arithmetic."""
 
@@ -45,8 +48,19 @@ def moments_of(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) ->
 
 def tap_means(call: Call, inputs: Sequence[Array], weights: tuple[int, ...]) -> Reals:
     """[groups, k] of every tap over all output positions. inputs: whole or float, one array a sample. weights: as in `moments_of`."""
-    sums = sum(on_cores(lambda array: _tap_sums(call, array, weights), inputs), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
+    shapes = dict.fromkeys(array.shape[1:] for array in inputs)
+    totals = on_cores(_total, [[array for array in inputs if array.shape[1:] == shape] for shape in shapes])
+    sums = sum((_tap_sums(call, total, weights) for total in totals), np.zeros((groups_of(call), int(np.prod(weights[1:])))))
     return sums / max(sum(_positions(call, array, weights) for array in inputs), 1)
+
+
+def _total(arrays: Sequence[Array]) -> Array:
+    """[1, ...]: the sum of arrays of one shape but for the first axis, over that too: taps of a sum are sums of taps."""
+    wide = np.int64 if arrays[0].dtype.kind == "i" else np.float64
+    found = arrays[0].sum(0, wide, keepdims=True)
+    for array in arrays[1:]:
+        found += array if len(array) == 1 else array.sum(0, wide, keepdims=True)
+    return found
 
 
 def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -58,7 +72,12 @@ def joined(inputs: Sequence[Array], floats: Sequence[Array]) -> tuple[list[Array
             starts.append(number)
             size = array.nbytes
     parts = [slice(first, stop) for first, stop in zip(starts, [*starts[1:], len(inputs)], strict=True)]
-    return [np.concatenate(inputs[part]) for part in parts], [np.concatenate(floats[part]) for part in parts]
+    return [_one(inputs[part]) for part in parts], [_one(floats[part]) for part in parts]
+
+
+def _one(arrays: Sequence[Array]) -> Array:
+    """Joined along the first axis; a single one is no copy."""
+    return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
 
 
 def groups_of(call: Call) -> int:
@@ -105,11 +124,11 @@ def columns_of(call: Call, x: Array, weights: tuple[int, ...], places: Array) ->
 
 
 def _tap_sums(call: Call, x: Array, weights: tuple[int, ...]) -> Reals:
-    """[groups, k]: the sum of every tap over all output positions."""
+    """[groups, k]: the sum of every tap over all output positions. x: int64 or float64."""
     if not _slides(call):
         return _rows(x).sum(0, dtype=np.float64)[None]
-    views, wide = _views(call, x, weights), np.int64 if x.dtype.kind == "i" else np.float64
-    taps = [views[..., i, j].sum((0, 2, 3), dtype=wide) for i in range(weights[2]) for j in range(weights[3])]
+    views = _views(call, x, weights)
+    taps = [views[..., i, j].sum((0, 2, 3)) for i in range(weights[2]) for j in range(weights[3])]
     return np.stack(taps, 1).reshape(groups_of(call), -1).astype(np.float64)
 
 
@@ -141,15 +160,13 @@ def _padded(x: Array, pads: Sequence[int]) -> Array:
 
 
 INPUT_PARTS = 1 << 6
-"""Parts of a stored step to which float inputs are rounded; 2**15 of them is the largest input that counts."""
-WEIGHT_PARTS = 1 << 16
-"""Parts of the largest weight to which weights are rounded."""
-DROPPED = 1 << 13
-"""The divisor of a drift before it is rounded: with 2**13 weights a row and 2**14 output positions, sums stay below 2**53."""
-
-
-GATHERED = 1 << 9
-"""Positions whose drift is found at once."""
+"""Parts of a stored step in which errors of inputs are counted."""
+WEIGHT_BITS = 10
+"""Bits to which the weights of a row are rounded, of the largest."""
+DRIFT_BITS = 12
+"""Bits to which the drift of a row is rounded, of the largest."""
+TOGETHER = 1 << 20
+"""Numbers of groups whose drift is found at once, at most, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -173,52 +190,37 @@ def drift_of(call: Call, inputs: Sequence[Array], floats: Sequence[Array], scale
     weights: the layer's, float. columns: the inputs at output positions, as `moments_of` finds them.
     """
     group, shape, places = groups_of(call), weights.shape, sampled(call, inputs, weights.shape)
-    unit = (float(np.abs(weights).max(initial=0.0)) or 1.0) / WEIGHT_PARTS
-    rows = np.rint(weights.reshape(group, len(weights) // group, -1).astype(np.float64) / unit)
-    ends = np.cumsum([0, *map(len, places)])
-
-    def found(some: slice) -> Drift:
-        """The sums over some samples."""
-        parts = zip(inputs[some], floats[some], places[some], strict=True)
-        gaps = (columns_of(call, _gap(stored, real, scale), shape, few).astype(np.float64) for stored, real, few in parts)
-        return _whole_drift(rows, gaps, columns[:, ends[some.start] : ends[some.stop]])
-
-    first, *others = on_cores(found, halves(len(inputs), 1))
-    worth = unit * DROPPED / INPUT_PARTS
-    return Drift(sum((each.products for each in others), first.products) * worth, sum((each.energy for each in others), first.energy) * worth**2)
+    rows = weights.reshape(group, len(weights) // group, -1).astype(np.float64)
+    parts = zip(inputs, floats, places, strict=True)
+    gaps = np.concatenate(on_cores(lambda each: columns_of(call, _gap(*each[:2], scale), shape, each[2]), parts), 1)
+    if group == 1:
+        found = on_cores(lambda some: _drift(rows[:, some], gaps, columns), halves(rows.shape[1], FEW))
+        return Drift(np.concatenate([each.products for each in found], 1), np.concatenate([each.energy for each in found], 1))
+    some = max(TOGETHER // gaps[0].size, 1)
+    spans = [slice(first, first + some) for first in range(0, group, some)]
+    found = on_cores(lambda span: _drift(rows[span], gaps[span], columns[span]), spans)
+    return Drift(np.concatenate([each.products for each in found]), np.concatenate([each.energy for each in found]))
 
 
-def _gap(stored: Array, real: Array, scale: float) -> Floats:
-    """Errors of stored integers, in parts of a stored step; whole numbers."""
-    return stored.astype(np.float32) * INPUT_PARTS - _parts(real, scale)
+def _gap(stored: Array, real: Array, scale: float) -> Array:
+    """Errors of stored integers, in parts of a stored step; whole numbers, int16."""
+    gap = stored.astype(np.float32) * INPUT_PARTS - np.rint(np.asarray(real, np.float32) * np.float32(INPUT_PARTS / scale))
+    return np.clip(gap, -MOST, MOST).astype(np.int16)
 
 
-def _whole_drift(rows: Reals, gaps: Iterable[Reals], columns: Array) -> Drift:
-    """Sums of whole numbers. gaps: [groups, positions, k] of each sample. columns: stored integers at the positions of all these samples."""
-    products, energy, first = np.zeros(rows.shape), np.zeros(rows.shape[:2]), 0
-    for gap in _gathered(gaps):
-        drift = np.matmul(rows, gap.transpose(0, 2, 1))
-        drift /= DROPPED
-        np.rint(drift, out=drift)
-        products += np.matmul(drift, columns[:, first : first + gap.shape[1]].astype(np.float64))
-        energy += np.einsum("gop,gop->go", drift, drift)
-        first += gap.shape[1]
-    return Drift(products, energy)
+def _drift(rows: Reals, gaps: Array, columns: Array) -> Drift:
+    """rows: [groups, rows, k], weights. gaps: [groups, positions, k], errors of inputs, whole. columns: of the same shape, the inputs."""
+    units = units_of(rows, WEIGHT_BITS)
+    drift = _products(np.rint(rows / units).astype(np.int16), gaps.transpose(0, 2, 1))
+    shares = np.maximum(units_of(drift, DRIFT_BITS), 1.0)
+    whole = np.rint(drift / shares).astype(np.int16)
+    worth = units * shares / INPUT_PARTS
+    energy = np.square(whole, dtype=np.float64).sum(2) * np.square(worth[..., 0])
+    return Drift(_products(whole, columns) * worth, energy)
 
 
-def _gathered(columns: Iterable[Array]) -> Iterator[Array]:
-    """[groups, positions, k] of several samples behind each other, at least GATHERED positions: sums over few take longer to store than to make."""
-    waiting, count = list[Array](), 0
-    for each in columns:
-        waiting.append(each)
-        count += each.shape[1]
-        if count >= GATHERED:
-            yield np.concatenate(waiting, 1) if len(waiting) > 1 else each
-            waiting, count = list[Array](), 0
-    if waiting:
-        yield np.concatenate(waiting, 1)
-
-
-def _parts(real: Array, scale: float) -> Array:
-    """A float input in whole parts of a stored step."""
-    return np.clip(np.rint(np.asarray(real, np.float64) * (INPUT_PARTS / scale)), -(2**15), 2**15 - 1).astype(np.int16)
+def _products(one: Array, other: Array) -> Reals:
+    """[groups, m, n] of [groups, m, k] and [groups, k, n], exact."""
+    if len(one) > 1 and one[0].size * other.shape[2] < SMALL:
+        return np.matmul(one.astype(np.float64), other.astype(np.float64))
+    return np.stack([whole_products(*each) for each in zip(one, other, strict=True)])

@@ -1,14 +1,14 @@
-"""Whole numbers for least_squares, quickly: exact products of matrices, and one sweep of the descent that rounds weights.
+"""Whole numbers for least_squares and statistics, quickly: exact products of matrices, and one sweep of the descent that rounds weights.
 
-Products are ONNX Runtime's of bytes, which take an eighth of the time of one in float64 on a processor that multiplies bytes and half of it on
-others, else float64's. The quick product of unsigned by signed bytes is exact with instructions for products of bytes alone (VNNI). AVX2 without
-them adds up pairs of products in 16 bits, which overflow: there both operands go in without sign.
+Products of numbers of 16 bits are made in C where there is a compiler, in a third of the time of one in float64. Those of bytes are ONNX Runtime's on
+a processor that multiplies bytes, and where there is no compiler; all others float64's. The quick product of unsigned by signed bytes is exact with
+instructions for products of bytes alone (VNNI). AVX2 without them adds up pairs of products in 16 bits, which overflow: there both operands go in
+without sign.
 
 The sweep goes over a block of columns; in C where there is a compiler, else in numpy, with the same result: all numbers are whole and below 2**53.
 """
 
 import ctypes
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -23,15 +23,28 @@ LONGEST = 1 << 15
 SMALL = 1 << 20
 """Multiply-accumulates below which a product takes less time than to ask for it."""
 BYTES = 256
-"""Values of a digit, from -BYTES / 2 to BYTES / 2 - 1."""
-LARGEST = BYTES**2 // 2 - BYTES
-"""Whole numbers up to this magnitude have two digits."""
+"""Values of a byte."""
+STORED = (np.dtype(np.int8), np.dtype(np.int16))
+MOST = (1 << 15) - 1
+"""The largest number of 16 bits."""
+LEAST_DEPTH = 32
+"""Products that are added up in 32 bits; where fewer fit, float64 is quicker."""
 
 
 def whole_products(one: Array, other: Array) -> Reals:
-    """[m, n] of [m, k] and [k, n], exact: whole numbers of at most 16 bits, whose sums stay below 2**53."""
-    if one.dtype != np.int8 or other.dtype != np.int8 or len(one) * other.size < SMALL:
-        return np.matmul(one.astype(np.float64), other.astype(np.float64))
+    """[m, n] of [m, k] and [k, n], exact: whole numbers, whose sums stay below 2**53. Of int8 and int16 quickly, of others in float64."""
+    bytes_alone = one.dtype == np.int8 and other.dtype == np.int8
+    if len(one) * other.size >= SMALL and one.dtype in STORED and other.dtype in STORED:
+        library = None if bytes_alone and takes_signs() else load_checker("products")
+        depth = _depth(one, other) if library is not None else 0
+        if library is not None and depth >= LEAST_DEPTH and (found := _products_in_c(library, one, other, depth)) is not None:
+            return found
+        if bytes_alone:
+            return _products_of_bytes(one, other)
+    return np.matmul(one.astype(np.float64), other.astype(np.float64))
+
+
+def _products_of_bytes(one: Array, other: Array) -> Reals:
     found = np.zeros((len(one), other.shape[1]))
     for first in range(0, len(other), LONGEST):
         part = slice(first, first + LONGEST)
@@ -39,17 +52,29 @@ def whole_products(one: Array, other: Array) -> Reals:
     return found
 
 
-def digits_of(values: Array) -> tuple[Array, Array]:
-    """high and low, int8: high * BYTES + low are the values, whole numbers of at most LARGEST."""
-    whole = values.astype(np.int16)
-    low = whole.astype(np.int8)
-    return ((whole - low) >> 8).astype(np.int8), low
+def _depth(one: Array, other: Array) -> int:
+    """How many products of the numbers of two operands add up to less than 2**31."""
+    return (2**31 - 1) // max(_largest(one) * _largest(other), 1)
 
 
-def joined_digits(products: Sequence[Reals]) -> Reals:
-    """The products of numbers by those of their high and low digits."""
-    high, low = products
-    return high * BYTES + low
+def _largest(values: Array) -> int:
+    """The largest magnitude that they have, or that a byte has."""
+    return BYTES // 2 if values.dtype == np.int8 else max(int(values.max(initial=0)), -int(values.min(initial=0)))
+
+
+def _products_in_c(library: ctypes.CDLL, one: Array, other: Array, depth: int) -> Reals | None:
+    """None where there is no room for them."""
+    found, given = np.zeros((len(one), other.shape[1])), [each.astype(np.int16, copy=False) for each in (one, other)]
+    steps = np.array([step // each.itemsize for each in given for step in each.strides], np.int64)
+    sizes = (ctypes.c_int64(size) for size in (*found.shape, len(other), depth))
+    done = library.products(*sizes, *(_pointer(each) for each in (*given, steps, found)))
+    return found if done else None
+
+
+def units_of(rows: Reals, bits: int) -> Reals:
+    """[..., 1]: for each row a power of two, in which the largest of its numbers has so many bits. rows: [..., k]."""
+    largest = np.maximum(rows.max(-1, initial=0.0), -rows.min(-1, initial=0.0))
+    return np.ldexp(1.0, np.where(largest > 0, np.frexp(largest)[1], bits) - bits)[..., None]
 
 
 def multiplied(one: Array, other: Array) -> Array:
@@ -91,26 +116,26 @@ NARROW = 32
 PART = 128
 """The same in C, which holds so many slopes of ROWS rows in the nearest cache; later columns get the steps of a part in one product."""
 ROWS = 8
-"""Rows of weights that the C copies at once."""
+"""Rows of weights that the C takes at once."""
 
 
-def descend(stored: Reals, slopes: Reals, inner: Reals, limits: tuple[int, int], fine: int) -> Reals:
+def descend(stored: Reals, slopes: Reals, inner: Array, limits: tuple[int, int], fine: int) -> Reals:
     """The steps to take, [columns, rows]. stored: weights of the same shape, within the limits. slopes: of their error, in parts of a step times H;
-    they may be written over. inner: [columns, columns], H. fine: parts of a step."""
-    diagonal, library = np.maximum(np.diagonal(inner), 1.0) * fine, load_checker("descent")
+    they may be written over. inner: [columns, columns] int16, H. fine: parts of a step."""
+    diagonal, library = np.maximum(np.diagonal(inner), 1) * float(fine), load_checker("descent")
     if library is None:
-        return _in_numpy(stored, slopes, inner * fine, diagonal, limits)
+        return _in_numpy(stored, slopes, inner * float(fine), diagonal, limits)
     steps = np.zeros(slopes.shape)
     for start in range(0, len(slopes), PART):
         some = slice(start, min(start + PART, len(slopes)))
-        left = slopes[some] + inner[some, :start] @ steps[:start] * fine if start else slopes[some]
+        left = slopes[some] + whole_products(inner[some, :start], steps[:start].astype(np.int16)) * fine if start else slopes[some]
         _in_c(library, stored[some], left, inner[some, some], diagonal[some], (fine, *limits), steps[some])
     return steps
 
 
-def _in_c(library: ctypes.CDLL, stored: Reals, left: Reals, inner: Reals, diagonal: Reals, numbers: tuple[int, int, int], steps: Reals) -> None:
+def _in_c(library: ctypes.CDLL, stored: Reals, left: Reals, inner: Array, diagonal: Reals, numbers: tuple[int, int, int], steps: Reals) -> None:
     """Sets the steps of a part. numbers: parts of a step, and the limits."""
-    known, room = inner if inner.strides[1] == inner.itemsize else np.ascontiguousarray(inner), np.empty((ROWS, len(left)))
+    known, room = inner if inner.strides[1] == inner.itemsize else np.ascontiguousarray(inner), np.empty((ROWS + 1, len(left)))
     sizes = (ctypes.c_int64(size) for size in (*left.shape, known.strides[0] // known.itemsize))
     given = [np.ascontiguousarray(each) for each in (stored, left)]
     pointers = [_pointer(each) for each in (*given, known, diagonal)]
