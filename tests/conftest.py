@@ -100,11 +100,16 @@ def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
 
 def _long_and_not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
     """The long tests that this run leaves out."""
-    long, packages = set(LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()), dict[str, list[pytest.Item]]()
+    long, packages = _listed_as_long(), dict[str, list[pytest.Item]]()
     for item in items:
         if _test_of(item.nodeid) in long:
             packages.setdefault("/".join(item.nodeid.partition("::")[0].split("/")[:2]), []).append(item)
     return set[pytest.Item]().union(*(_all_but(own, -(-len(own) // IN_SO_MANY), package) for package, own in packages.items()))
+
+
+def _listed_as_long() -> set[str]:
+    """The tests of LONG_LIST; none where there is no such file."""
+    return set(LONG_LIST.read_text().split()) if LONG_LIST.is_file() else set()
 
 
 def _all_but(items: list[pytest.Item], count: int, name: str) -> set[pytest.Item]:
@@ -126,8 +131,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if report.when == "call":
             test = _test_of(report.nodeid)
             seconds[test] = max(seconds.get(test, 0.0), report.duration)
-    kept = {test for test in (LONG_LIST.read_text().split() if LONG_LIST.is_file() else ()) if test not in seconds}
-    long = kept | {test for test, most in seconds.items() if most >= LONG_SECONDS and not test.startswith(ALWAYS)}
+    long = (_listed_as_long() - seconds.keys()) | {test for test, most in seconds.items() if most >= LONG_SECONDS and not test.startswith(ALWAYS)}
     LONG_LIST.write_text("\n".join(sorted(long)) + "\n")
 
 

@@ -42,13 +42,18 @@ class LayOutAttention(Pass):
 
 def _widened(graph: ir.Graph, found: Attention, device: Device | None) -> bool:
     """Whether the heads had to become whole blocks of a machine that computes both halves of the attention."""
-    able = device is not None and device.computes is not None and device.block <= WIDEST and family_for(device, found) is not None
-    return device is not None and able and widen_heads(graph, found, device.block)
+    able = device is not None and device.computes is not None and family_for(device, found) is not None
+    return able and widen_heads(graph, found, _block_of(device))
+
+
+def _block_of(device: Device | None) -> int:
+    """Channels of a block at which a tensor can begin inside another; 1 where no block matters."""
+    return device.block if device is not None and device.block <= WIDEST else 1
 
 
 def spare_for(device: Device | None, found: Attention) -> int:
     """How many zeros behind its shares fill up the last block of a head."""
-    return -found.keys_of_head % device.block if device is not None and device.block <= WIDEST else 0
+    return -found.keys_of_head % _block_of(device)
 
 
 def _lay_out(graph: ir.Graph, found: Attention, spare: int) -> None:

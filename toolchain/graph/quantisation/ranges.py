@@ -83,7 +83,7 @@ class Spread:
         return max(self.maximum if self.high is None else self.high, 0.0)
 
     def times(self, factor: float) -> "Spread":
-        """That of the values times a positive factor, bins to the nearest one."""
+        """The spread of the values times a positive factor, with bins moved by the nearest whole number."""
         shift = round(math.log2(factor) * STEPS)
         moved = tuple((number + shift if number else 0, parts) for number, parts in self.bins)
         return Spread(rounded(self.maximum * factor), moved, *(None if end is None else rounded(end * factor) for end in (self.low, self.high)))
