@@ -225,6 +225,21 @@ def test_errors_are_codes_with_a_text(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert capfd.readouterr() == ("", "")
 
 
+@needs_compiler
+def test_a_sample_with_nan_is_refused_before_the_first_is_computed(tmp_path: Path) -> None:
+    name, samples, wrong = _exported(compiled(), tmp_path / "kinds"), pictures(2).astype(np.float32), ctypes.c_void_p()
+    library, data = _shared(tmp_path / "kinds", name), (tmp_path / "kinds/model.bundle").read_bytes()
+    assert library[f"{name}_open"](ctypes.byref(wrong), data, ctypes.c_size_t(len(data))) == 0
+    found = np.full((2, 5), 7, np.float32)
+    samples.reshape(2, -1)[1, 9] = np.nan
+    run, given, made = library[f"{name}_run"], samples.ctypes.data_as(ctypes.c_void_p), found.ctypes.data_as(ctypes.c_void_p)
+    assert _text(library, name, run(wrong, ctypes.c_size_t(2), given, made)) == "an input that becomes integers holds NaN"
+    assert (found == 7).all()
+    assert run(wrong, ctypes.c_size_t(1), given, made) == 0
+    assert np.array_equal(found[0], compiled().executor.run({"x": samples[0]}).outputs["y"][0])
+    library[f"{name}_close"](wrong)
+
+
 @pytest.mark.skipif(not all(map(shutil.which, ("cc", "cmake", "pkg-config"))), reason="no C compiler, CMake or pkg-config on this machine")
 def test_cmake_installs_a_library_that_pkg_config_finds(tmp_path: Path) -> None:
     name = _exported(compiled(), tmp_path / "kinds")

@@ -50,14 +50,14 @@ def test_the_program_gives_the_same_bytes_and_sanitizers_find_nothing(tmp_path: 
 @needs_compiler
 @pytest.mark.parametrize("target", ["clib", "vta", pytest.param("dpuv3", marks=pytest.mark.nightly)])
 def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> None:
-    """A pool over pairs of equal numbers gives back what the border made of them: in C, in Python, and on several samples at once."""
-    count = special_values(1.0).size
+    """A pool over pairs of equal numbers gives back what the border made of them: in C, in Python, and on several samples at once. NaN is refused."""
+    count = special_values(1.0).size - 2
     pool = helper.make_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[1, 2], strides=[1, 2])
     proto = model([pool], {"x": [1, 1, 1, 2 * count]}, {"y": [1, 1, 1, count]})
     built = compile_network(proto, "pairs", Target(target), np.linspace(-32, 31, 2 * count, dtype=np.float32).reshape(1, 1, 1, 1, -1))
     (given,) = ({name: found.value for name, found in call.attributes.items()} for call in built.partitioned.graph if kind_of(call) == "quantize")
     numerics, scale, zero = built.executor.machine.quantisation or Numerics(), given["scale"], given.get("zero_y", 0)
-    values = special_values(scale)
+    no_number, values = np.split(special_values(scale), [2])
     steps = [stored_value(float(value), scale, (given["low"], given["high"], zero), numerics.rounding) - zero for value in values]
     wanted = (np.array(steps, np.float32) * np.float32(scale)).tolist()
     x = np.repeat(values, 2).reshape(1, 1, 1, -1)
@@ -68,6 +68,14 @@ def test_special_values_are_those_of_the_table(target: str, tmp_path: Path) -> N
     assert main(["export", "c", str(tmp_path / "pairs.bundle"), "-o", str(tmp_path / "c")]) == 0
     done = subprocess.run([_built(tmp_path / "c"), tmp_path / "pairs.bundle", *DEVICE], input=x.tobytes(), capture_output=True, check=True)
     assert np.frombuffer(done.stdout, np.float32).tolist() == wanted
+    for each in no_number:
+        x[0, 0, 0, 5] = each
+        with pytest.raises(UserError, match=r"E1134 the input 'x' holds NaN at \[1, 0, 0, 5\]"):
+            built.executor.run({"x": np.concatenate([np.zeros_like(x), x])})
+        program, given = [tmp_path / "c/model", tmp_path / "pairs.bundle", *DEVICE], np.zeros_like(x).tobytes() + x.tobytes()
+        refused = subprocess.run(program, input=given, capture_output=True, check=False)
+        told = b"the input 'x' of sample 1 holds NaN at element 5, and becomes integers, which have no such number\n"
+        assert (refused.returncode, refused.stderr, len(refused.stdout)) == (1, told, 4 * count)
 
 
 @pytest.mark.drawn(1)

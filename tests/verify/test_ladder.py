@@ -139,11 +139,19 @@ def test_digits_is_exact(digits: Digits) -> None:
 
 def test_special_values_climb_the_ladder(digits: Digits) -> None:
     _, built, samples = digits
-    (name, shape), values = next((name, array.shape[1:]) for name, array in samples.items()), special_values(0.125)
+    (name, shape), values = next((name, array.shape[1:]) for name, array in samples.items()), special_values(0.125)[2:]
+    assert not np.isnan(values).any()
     images = {name: np.stack([np.resize(np.roll(values, 7 * number), shape) for number in range(4)])}
     verdict = verify_model(built, images, FEW)
     assert verdict.exact
     assert [output.mixed for output in verdict.outputs] == [0]
+
+
+def test_a_sample_with_nan_is_refused(digits: Digits) -> None:
+    _, built, samples = digits
+    given = {name: np.where(np.arange(array.size).reshape(array.shape) == 0, np.nan, array).astype(np.float32) for name, array in samples.items()}
+    with pytest.raises(UserError, match="E1134"):
+        verify_model(built, given, FEW)
 
 
 def test_a_flipped_bit_in_the_bundle_is_traced_to_its_node(digits: Digits) -> None:

@@ -105,7 +105,8 @@ class Loaded:
     def run(self, inputs: Mapping[str, object]) -> dict[str, Array]:
         """Outputs by name, of inputs by name, each [samples * first size, ...].
 
-        Raises UserError E1108 for inputs of another name, shape or type, E0910 where ONNX Runtime stops, E07xx where the machine does.
+        Raises UserError E1108 for inputs of another name, shape or type, E1134 for NaN in one that becomes integers, E0910 where ONNX Runtime stops,
+        E07xx where the machine does.
         """
         return dict(self.timed(inputs).outputs)
 

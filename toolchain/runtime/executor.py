@@ -20,6 +20,7 @@ from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, Re
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
+from toolchain.runtime.stored_inputs import check_numbers, stored_inputs
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.arrays import Array
@@ -141,7 +142,9 @@ def open_bundle(
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
     engines, starts = tuple(engine for _, engine in opened), start_arrays(bundle)
-    return Executor(manifest, machines, perf_counter() - start, hosts, engines, handed_over(machines, manifest), starts)
+    segments = [_parsed(bundle.members[manifest.hosts[step.index].model], place) for step in manifest.plan if step.kind == "host"]
+    integers, handed = stored_inputs(manifest.inputs, segments), handed_over(machines, manifest)
+    return Executor(manifest, machines, perf_counter() - start, hosts, engines, handed, starts, integers)
 
 
 def start_arrays(bundle: Bundle) -> dict[str, Array]:
@@ -157,7 +160,7 @@ def start_arrays(bundle: Bundle) -> dict[str, Array]:
 @dataclass(frozen=True)
 class Executor:
     """A loaded bundle. machines: by name, the first choice first. engines: of the regions, in their order. starts: by input, states before the first
-    step.
+    step. integers: the inputs that become stored integers, which hold no NaN.
 
     initialise: seconds, measured, in which host segments were opened, programs checked and loaded, and engines built.
     """
@@ -169,6 +172,7 @@ class Executor:
     engines: Sequence[RegionEngine]
     _handed: HandedOver
     starts: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    integers: frozenset[str] = frozenset()
 
     @property
     def machine(self) -> Machine:
@@ -187,9 +191,11 @@ class Executor:
     def run(self, inputs: Mapping[str, Array], watch: Sequence[str] = ()) -> Outcome:
         """inputs: [samples * first size, ...] for each input; watch: further tensors of the plan to answer with.
 
-        Raises UserError E1108 for inputs of another name, shape or type, E0910 where ONNX Runtime stops, E07xx where the device does.
+        Raises UserError E1108 for inputs of another name, shape or type, E1134 for NaN in one that becomes integers, E0910 where ONNX Runtime stops,
+        E07xx where the device does.
         """
         samples = split_samples(self.manifest.inputs, inputs)
+        check_numbers(inputs, self.integers)
         outputs = [entry.name for entry in self.manifest.outputs]
         ran = self._run(samples, (*outputs, *watch))
         empty = {entry.name: _empty(entry) for entry in self.manifest.outputs} if not samples else {}
@@ -198,6 +204,7 @@ class Executor:
     def run_samples(self, samples: Mapping[str, Array]) -> list[dict[str, Array]]:
         """Outputs of each sample, of samples [samples, *shape] by input; they may differ in shape. Raises as `run`."""
         each = [sample_at(samples, number) for number in range(sample_count(samples))]
+        check_numbers(samples, self.integers)
         return self._run([_single(self.manifest.inputs, sample) for sample in each], [entry.name for entry in self.manifest.outputs]).found
 
     def _run(self, samples: Sequence[Mapping[str, Value]], names: Sequence[str]) -> "_Ran":

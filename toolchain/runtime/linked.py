@@ -28,12 +28,13 @@ CODE, PARAMETERS = ".tilewright.code.", ".tilewright.parameters."
 
 @dataclass(frozen=True)
 class _Port:
-    """An argument of `run`. tensor: its array in the model. size: float32 numbers of one sample, of this shape."""
+    """An argument of `run`. tensor: its array in the model. size: float32 numbers of one sample, of this shape. checked: as of a step."""
 
     label: str
     tensor: str
     size: int
     shape: tuple[int, ...]
+    checked: bool
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,12 @@ def _array(name: str, data: bytes) -> bytes:
 def _ports(writer: ProgramWriter, entries: Sequence[Interface], direction: str) -> list[_Port]:
     """Arguments whose names begin with their direction, so that none is a word of C or C++; no two alike without regard to case."""
     found: dict[str, _Port] = {}
+    checked = {step.tensor for step in writer.steps if step.checked}
     for entry in entries:
         word = f"{direction}_{_word(entry.name)}"
         label = next(each for each in (word, *(f"{word}_{k}" for k in range(2, len(entries) + 2))) if each.lower() not in found)
-        found[label.lower()] = _Port(label, writer.tensors[entry.name].name, math.prod(entry.shape or ()), tuple(entry.shape or ()))
+        tensor = writer.tensors[entry.name].name
+        found[label.lower()] = _Port(label, tensor, math.prod(entry.shape or ()), tuple(entry.shape or ()), tensor in checked)
     return list(found.values())
 
 

@@ -16,6 +16,7 @@ from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, State, step_of
+from toolchain.runtime.stored_inputs import stored_inputs
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Const, Expr, Name
@@ -129,7 +130,9 @@ def written(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") ->
 
 @dataclass(frozen=True)
 class CStep:
-    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest are names of the template."""
+    """A statement of the program. kind: read, write, quantize, dequantize, copy, fetch, put, get, run; the rest are names of the template.
+
+    checked: of `read`, whether the input becomes integers, so NaN in it is an error."""
 
     kind: str
     tensor: str = ""
@@ -145,6 +148,7 @@ class CStep:
     place: str = ""
     first: int = 0
     function: str = ""
+    checked: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,10 +217,11 @@ class ProgramWriter:
         manifest = self.bundle.manifest
         for run in manifest.regions:
             self.check_bytes(run)
+        integers = self.integers()
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
             if entry in manifest.step_inputs:
-                self.steps.append(CStep("read", made.name, size=made.size))
+                self.steps.append(CStep("read", made.name, made.label, size=made.size, checked=entry.name in integers))
         for step in manifest.plan:
             run = step_of(manifest, step)
             if isinstance(run, RegionProgram):
@@ -228,6 +233,12 @@ class ProgramWriter:
                 raise self.refused(f"the output '{entry.name}' is a constant")
             if entry in manifest.step_outputs:
                 self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
+
+    def integers(self) -> frozenset[str]:
+        """The inputs that hold no NaN."""
+        manifest = self.bundle.manifest
+        models = [self.bundle.members[manifest.hosts[step.index].model] for step in manifest.plan if step.kind == "host"]
+        return stored_inputs(manifest.inputs, [onnx.load_from_string(model) for model in models])
 
     def refused(self, text: str) -> UserError:
         return fail("E1114", text, hint=self.hint, place=self.place)

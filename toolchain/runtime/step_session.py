@@ -10,6 +10,7 @@ from toolchain.runtime.contents import Interface, PlanStep, RegionProgram, step_
 from toolchain.runtime.device import ByteRange, ResidentProgram, Residing
 from toolchain.runtime.executor import Executor, Outcome, join_samples, split_samples
 from toolchain.runtime.open_region import PackedEngine, RegionEngine
+from toolchain.runtime.stored_inputs import check_numbers
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import (
     StatePlace,
@@ -142,12 +143,13 @@ class StepSession:
     def step(self, inputs: Mapping[str, Array]) -> Outcome:
         """inputs: by name, of one step, states left out; so are the outputs.
 
-        Raises UserError E1108 for inputs of another name, shape or type, E1133 for several samples, and after a step that failed until `reset`,
-        E0910 where ONNX Runtime stops, E07xx where the device does.
+        Raises UserError E1108 for inputs of another name, shape or type, E1134 for NaN in one that becomes integers, E1133 for several samples, and
+        after a step that failed until `reset`, E0910 where ONNX Runtime stops, E07xx where the device does.
         """
         samples = split_samples(self.inputs, inputs)
         if len(samples) != 1:
             raise fail("E1133", f"a step takes one sample, given are {len(samples)}", hint="open a session for each sequence")
+        check_numbers(inputs, self.executor.integers)
         with self._lock:
             self._check()
             self._failed = True
@@ -156,8 +158,10 @@ class StepSession:
             return outcome
 
     def run(self, inputs: Mapping[str, Array]) -> list[Outcome]:
-        """Steps one after the other. inputs: [steps * first size, ...] by name. Raises as `step`."""
-        return [self.step(one) for one in split_samples(self.inputs, inputs)]
+        """Steps one after the other. inputs: [steps * first size, ...] by name. Raises as `step`; NaN in any of them before the first step."""
+        samples = split_samples(self.inputs, inputs)
+        check_numbers(inputs, self.executor.integers)
+        return [self.step(one) for one in samples]
 
     def states(self) -> dict[str, Array]:
         """By input of the model and in its type, every state as the next step will read it. Raises UserError E1133 after a step that failed."""
