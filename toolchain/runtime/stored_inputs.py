@@ -27,7 +27,8 @@ def stored_inputs(inputs: Iterable[Interface], segments: Sequence[onnx.ModelProt
         if to_integers(node):
             found |= sources
         elif node.domain in ONNX_DOMAINS and node.op_type in KEEP_NAN:
-            behind |= dict.fromkeys(node.output, sources)
+            for name in node.output:
+                behind[name] = sources
     return frozenset(found)
 
 
