@@ -217,7 +217,7 @@ class ProgramWriter:
         manifest = self.bundle.manifest
         for run in manifest.regions:
             self.check_bytes(run)
-        integers = self.integers()
+        integers = self.without_nan()
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
             if entry in manifest.step_inputs:
@@ -234,7 +234,7 @@ class ProgramWriter:
             if entry in manifest.step_outputs:
                 self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
 
-    def integers(self) -> frozenset[str]:
+    def without_nan(self) -> frozenset[str]:
         """The inputs that hold no NaN."""
         manifest = self.bundle.manifest
         models = [self.bundle.members[manifest.hosts[step.index].model] for step in manifest.plan if step.kind == "host"]
