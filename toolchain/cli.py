@@ -16,6 +16,10 @@ from toolchain.process import INTERRUPTED, stop_if_interrupted, was_interrupted
 from toolchain.spec.errors import UserError, nearest
 from toolchain.tasks.variables import TASKS, variables_text
 
+WRONG_WORDS = 2
+"""The exit code for a wrong command line, as argparse has it."""
+USAGE = ("E0002", "E1201", "E1202")
+"""Codes of errors about the words of a command line alone: options and variables."""
 MACHINE = "name of a machine, NAME:CONFIG, or the path of a machine file"
 
 
@@ -42,7 +46,7 @@ def _run(argv: Sequence[str] | None) -> int:
         stop_if_interrupted()
         for diagnostic in error.diagnostics:
             print(diagnostic.render(), file=sys.stderr)
-        return 1
+        return WRONG_WORDS if error.only(USAGE) else 1
     except BrokenPipeError:
         _close_output()
         return 1

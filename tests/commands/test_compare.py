@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.sides import report
-from toolchain.cli import main
+from toolchain.cli import USAGE, main
 from toolchain.commands.compare import committed, is_committed
 from toolchain.spec.errors import UserError
 
@@ -162,5 +162,5 @@ def test_builds_of_different_models_are_compared_and_not_judged(folder: Path, ca
     ],
 )
 def test_mistakes_are_one_line(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", *words]) == 1
+    assert main(["compare", *words]) == (2 if told.startswith(USAGE) else 1)
     assert told in capsys.readouterr().err

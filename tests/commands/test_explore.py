@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.cli import main
+from toolchain.cli import USAGE, main
 
 pytest.importorskip("optuna")
 
@@ -46,6 +46,6 @@ def test_options_go_before_the_file(folder: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_mistakes_are_one_line_and_measure_nothing(words: list[str], told: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explore", *words]) == 1
+    assert main(["explore", *words]) == (2 if told.startswith(USAGE) else 1)
     assert told in capsys.readouterr().err
     assert not list(folder.iterdir())

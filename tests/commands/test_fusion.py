@@ -31,7 +31,7 @@ def test_the_groups_of_a_network_as_data(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_unknown_oracle_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "guess"]) == 1
+    assert main(["fusion", "list", "target=vta", "model=digits", "--oracle", "guess"]) == 2
     assert "E1202 there is no oracle 'guess'" in capsys.readouterr().err
 
 

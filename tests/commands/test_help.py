@@ -54,9 +54,9 @@ def test_a_terminal_follows_no_links(page: str, told: str) -> None:
 
 
 def test_an_unknown_code_names_its_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "E0507"]) == 1
+    assert main(["help", "E0507"]) == 2
     assert capsys.readouterr().err == "E0002 there is no error 'E0507'; near it are E0504, E0505, E0506\n"
-    assert main(["help", "E99999999"]) == 1
+    assert main(["help", "E99999999"]) == 2
     assert "near it are E15" in capsys.readouterr().err
 
 
@@ -135,7 +135,7 @@ def test_the_path_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "model"]) == 0
     path = Path(capsys.readouterr().out.strip())
     assert json.loads(path.read_text())["$id"] == "tilewright:model.schema.json"
-    assert main(["schema", "modle"]) == 1
+    assert main(["schema", "modle"]) == 2
     assert capsys.readouterr().err == "E0002 there is no schema 'modle'; did you mean 'model'?\n"
     assert main(["schema"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(SCHEMAS)
@@ -170,5 +170,5 @@ def test_parameters_are_described_with_their_values(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("words", [["model", "--machine", "vta"], ["--machine", "vta"], ["explore", "--machine", "no_such"]])
 def test_other_kinds_and_machines_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["schema", *words]) == 1
-    assert capsys.readouterr().err.startswith(("E0002", "E0001"))
+    assert main(["schema", *words]) == (1 if "no_such" in words else 2)
+    assert capsys.readouterr().err.startswith("E0001" if "no_such" in words else "E0002")

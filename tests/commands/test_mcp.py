@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolchain.cli import main
+from toolchain.cli import USAGE, main
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
@@ -34,7 +34,7 @@ def test_arguments_are_checked(
     words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["mcp", *words]) == 1
+    assert main(["mcp", *words]) == (2 if told.startswith(USAGE) else 1)
     assert capsys.readouterr().err == told
 
 

@@ -87,6 +87,12 @@ def test_an_objective_that_others_contradict(more: dict[str, str], words: str, t
         plan(tmp_path, "dnnvm:zu9", **more)
 
 
+def test_a_batch_has_a_limit_that_is_told_at_once(tmp_path: Path) -> None:
+    assert plan(tmp_path, "stcp920", batch="4096").jobs[0].variables.batch == 4096
+    with pytest.raises(UserError, match=r"E1202 batch=100000 is more than 4096: .*; at most batch=4096"):
+        plan(tmp_path, "stcp920", batch="100000")
+
+
 def test_two_forms_of_one_machine_clash(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="E1207 'vta' and 'vta:ultra96' in 'target' are both the machine 'vta'"):
         plan(tmp_path, "vta,vta:ultra96")

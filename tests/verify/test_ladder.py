@@ -135,6 +135,7 @@ def test_digits_is_exact(digits: Digits) -> None:
     assert f"digits on {verdict.machine}: exact; 12 tensors of 4 images, 25896 elements" in text
     assert "no race, no deadlock; 12 of 12 tensors equal; the reference engine agrees on 8 sampled instructions" in text
     assert json.loads(json.dumps(verdict_data(verdict), allow_nan=False))["exact"] is True
+    assert verdict_data(verdict)["compared"] is True
 
 
 def test_special_values_climb_the_ladder(digits: Digits) -> None:
@@ -209,6 +210,8 @@ def test_a_model_without_regions_says_so(tmp_path: Path) -> None:
     verdict = verify_model(built, samples, FEW)
     assert verdict.exact
     assert "nothing runs on the machine" in verdict_text(verdict)
+    assert "warning: no tensor of a machine was compared" in verdict_text(verdict)
+    assert verdict_data(verdict)["compared"] is False
 
 
 @pytest.mark.parametrize(

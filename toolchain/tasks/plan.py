@@ -141,8 +141,15 @@ def _aimed(variables: Variables, most: int) -> Variables:
     return replace(variables, batch=variables.batch or most) if variables.objective else variables
 
 
+MOST_BATCH = 4096
+"""Samples that a batch may have: a search takes time and memory with them, and a longer row of samples is runs of such a batch after each other."""
+
+
 def _check_batch(variables: Variables) -> None:
-    """Raises UserError E1202 beside variables that a batch decides."""
+    """Raises UserError E1202 for a batch past MOST_BATCH, and beside variables that a batch decides."""
+    if variables.batch > MOST_BATCH:
+        why = "the search for its cut grows with it, and more samples are runs of a smaller batch one after the other"
+        raise fail("E1202", f"batch={variables.batch} is more than {MOST_BATCH}: {why}", hint=f"at most batch={MOST_BATCH}")
     beside = {"streams": variables.streams > 1, "images": variables.images > 0, "schedule": bool(variables.schedule)}
     if variables.batch and any(beside.values()):
         name = next(name for name, given in beside.items() if given)

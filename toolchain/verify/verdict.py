@@ -204,9 +204,10 @@ WORST = 3
 
 
 def verdict_data(verdict: ModelVerdict) -> dict[str, Tree]:
-    """The verdict as JSON holds it; a tensor without any noise has no number of dB."""
+    """The verdict as JSON holds it; a tensor without any noise has no number of dB. compared: whether a machine computes anything of it."""
     errors = [{**asdict(row), "sqnr": None if math.isinf(row.sqnr) else round(row.sqnr, 3)} for row in verdict.errors]
-    return {"exact": verdict.exact, "right": verdict.right, "allowed": verdict.allowed, **asdict(verdict), "errors": errors}
+    told = {"exact": verdict.exact, "right": verdict.right, "allowed": verdict.allowed, "compared": bool(verdict.regions)}
+    return {**told, **asdict(verdict), "errors": errors}
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,7 @@ def _lines(verdict: ModelVerdict, warn: bool) -> Iterator[str]:
         yield f"{verdict.model} on {verdict.machine}: {word}; {compared}, compared with {other}"
     else:
         yield f"{verdict.model} on {verdict.machine}: nothing runs on the machine, so there is nothing to compare with {other}"
+        yield "warning: no tensor of a machine was compared; `explain` says why nodes are on the host, and fallback=no makes an error of it"
     for region in verdict.regions:
         yield from _region(region)
     for output in verdict.outputs:

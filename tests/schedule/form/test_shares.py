@@ -135,6 +135,18 @@ def test_a_machine_without_such_loads_refuses_it() -> None:
         compile_region(machine, load_kernels(machine), region, None, read(text))
 
 
+def test_a_room_for_weights_needs_a_memory_in_which_they_wait() -> None:
+    zu9, region = load_machine("dnnvm", "zu9"), random_convolutions()
+    text = write_schedule(find_schedule(zu9, load_kernels(zu9), region, Options(copies=3, effort=0)))
+    assert "{times: 3, streams: 1}" in text
+    with pytest.raises(UserError, match=r"mine.yaml:2:\d+: E1414 machine 'dnnvm' has no kernel whose weights wait .*; leave 'weights' out"):
+        compile_region(zu9, load_kernels(zu9), region, None, read(text.replace("streams: 1}", "streams: 1, weights: 4096}")))
+    machine = clusters()
+    text = write_schedule(find_schedule(machine, load_kernels(machine), region, Options(copies=8, effort=0)))
+    with pytest.raises(UserError, match=r"E1414 the room for weights is 999999999 elements, and the memory in which they wait has \d+"):
+        compile_region(machine, load_kernels(machine), region, None, read(text.replace("streams: 1}", "streams: 1, weights: 999999999}")))
+
+
 @given(st.integers(1, 10_000), st.integers(1, 64))
 def test_even_shares_are_all_tiles_and_nearly_alike(tiles: int, streams: int) -> None:
     found = even_shares(tiles, streams)

@@ -159,6 +159,8 @@ def test_a_machine_may_go_without_some_of_its_kernels() -> None:
     assert [*fewer] == [name for name in load_kernels(MACHINE) if name not in ("squares", "add_both")]
     with pytest.raises(UserError, match="E1001 machine 'vta' has no kernel 'square'; did you mean 'squares'"):
         load_kernels(replace(MACHINE, without=("square",)))
+    with pytest.raises(UserError, match=r"has no kernel 'zebra'; known: .*squares"):
+        load_kernels(replace(MACHINE, without=("zebra",)))
 
 
 def test_an_unknown_kernel_and_a_machine_without() -> None:

@@ -115,7 +115,7 @@ def test_other_mistakes(capfd: pytest.CaptureFixture[str]) -> None:
     assert "none: E0001 there is no .yaml file in this folder" in told(capfd, "schedule=none")
     Path("bytes.yaml").write_bytes(b"\xff\xfe")
     assert "bytes.yaml: E0001 the schedule is not UTF-8 text" in told(capfd, "schedule=bytes.yaml")
-    assert cli.main(["build", "target=dpuv3", "model=digits,mobilenet_v2", "schedule=mine.yaml"]) == 1
+    assert cli.main(["build", "target=dpuv3", "model=digits,mobilenet_v2", "schedule=mine.yaml"]) == 2
     assert "E1202 schedule= is for one model, and there are 2" in capfd.readouterr().err
 
 

@@ -7,7 +7,7 @@ from math import prod
 from toolchain.schedule.form.buffers import instances, read_buffers, read_near, read_shared
 from toolchain.schedule.form.groups import read_groups, read_loads, share_tiles
 from toolchain.schedule.form.plan import Plan, Schedule, ScheduledOperation, Share
-from toolchain.schedule.form.shares import check_multicast, read_copies, read_shares
+from toolchain.schedule.form.shares import check_multicast, check_rooms, read_copies, read_shares
 from toolchain.schedule.form.tiles import SlotReader, check_tile, narrowed
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
@@ -141,6 +141,7 @@ def realise(machine: Machine, kernels: Mapping[str, Kernel], region: Region, sch
     check_head(machine, region, schedule)
     copies = read_copies(machine, schedule)
     check_multicast(machine, kernels, schedule)
+    check_rooms(machine, kernels, schedule)
     ordered, order = ordered_region(region, schedule)
     entries = [(index, path, operation) for index, (path, operation) in enumerate(schedule.entries())]
     problems = gather(lambda entry: _stated(machine, kernels, ordered, schedule, entry), entries)

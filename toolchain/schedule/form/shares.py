@@ -151,6 +151,17 @@ def check_multicast(machine: Machine, kernels: Mapping[str, Kernel], schedule: S
         raise schedule.error("E1414", text, ("schedule", "multicast"), "leave 'multicast' out")
 
 
+def check_rooms(machine: Machine, kernels: Mapping[str, Kernel], schedule: Schedule) -> None:
+    """Raises UserError E1414 for a room for weights where no kernel lets weights wait, or where no memory in which they wait is as large."""
+    rooms = [machine.memory[tensor.waits.memory].elements for kernel in kernels.values() for tensor in kernel.tensors if tensor.waits]
+    weights, path, hint = schedule.copies.weights, ("schedule", "copies", "weights"), "leave 'weights' out"
+    if weights and not rooms:
+        raise schedule.error("E1414", f"machine '{machine.name}' has no kernel whose weights wait in a memory that streams share", path, hint)
+    if weights and weights > max(rooms):
+        text = f"the room for weights is {weights} elements, and the memory in which they wait has {max(rooms)}"
+        raise schedule.error("E1414", text, path)
+
+
 def _faults(machine: Machine, schedule: Schedule, plan: Plan, number: int) -> Iterator[Diagnostic]:
     group, members, path = schedule.groups[number], schedule.members[number], ("groups", number, "streams")
     for index, share in enumerate(group.streams):

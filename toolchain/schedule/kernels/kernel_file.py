@@ -126,7 +126,8 @@ def load_kernel(machine: Machine, name: str) -> Kernel:
 
 def _require(known: Mapping[str, Kernel], name: str, machine: Machine) -> None:
     if name not in known:
-        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(kernel_path(machine)), hint=nearest(name, known))
+        hint = nearest(name, known) or f"known: {', '.join(known)}"
+        raise fail("E1001", f"machine '{machine.name}' has no kernel '{name}'", place=str(kernel_path(machine)), hint=hint)
 
 
 def kernel_path(machine: Machine) -> Path | None:
