@@ -22,6 +22,10 @@ os.environ.setdefault("TILEWRIGHT_CFLAGS", "-Og")
 """Code for a program of a test runs once: optimising it takes longer than it saves."""
 
 
+os.environ.setdefault("TILEWRIGHT_PROCESSES", "1")
+"""Tests run side by side already."""
+
+
 gc.set_threshold(1_000_000, 50, 100)
 """As commands have it: tests make millions of objects and hardly a circle."""
 

@@ -9,11 +9,12 @@ from tests.operations import made
 from tests.schedule.convolutions import convolution
 from toolchain.abi.dram_map import Shape
 from toolchain.schedule import alike
-from toolchain.schedule.alike import Searches, form_of, renamed
+from toolchain.schedule.alike import Asked, Searches, form_of, renamed, search_all
 from toolchain.schedule.compile_region import compile_schedule, search_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.workers import Workers
 
 SIZE = (1, 32, 8, 8)
 MACHINE = made.load_machine("vta")
@@ -92,3 +93,12 @@ def test_a_renamed_schedule_has_the_names_of_the_other_region() -> None:
     assert schedule.region == "other"
     assert "one." not in repr(schedule)
     assert compile_schedule(MACHINE, KERNELS, other, schedule, OPTIONS).cycles > 0
+
+
+def test_two_processes_search_as_one_does() -> None:
+    """Two forms, and a region that takes the schedule of the first."""
+    regions = [layer("one", 1), layer("wide", 1, kernel=1), layer("other", 7)]
+    asked = [Asked(MACHINE, KERNELS, region, Options(effort=1)) for region in regions]
+    alone = list(search_all(asked, Workers(1)))
+    with Workers(2, patience_seconds=0) as workers:
+        assert list(search_all(asked, workers)) == alone

@@ -41,12 +41,13 @@ from toolchain.schedule.batch_cut import (
     waists,
     write_parts,
 )
-from toolchain.schedule.batch_ways import Batch, copies_for, cuts, stretches
+from toolchain.schedule.batch_ways import Batch, batch_options, copies_for, cuts, stretches
 from toolchain.schedule.compile_region import compile_region, estimated_plan, find_schedule, team_cycles
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, stackable
 from toolchain.spec.model import Machine
+from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -286,3 +287,13 @@ def test_a_cut_that_has_lost_is_not_timed_to_its_end() -> None:
     assert (first, copies) not in parted.timed
     parted.timed[first, copies], parted.timed[rest, copies] = 5.0, 3.0
     assert parted.quickest([one, two], {copies: 1.0}) == two
+
+
+def test_a_batch_is_cut_alike_by_one_process_and_by_two() -> None:
+    """Free launches, so that several cuts are timed."""
+    region, machine = region_of(copy_of_model()), TARGET.machine
+    assert machine.host is not None
+    free = replace(machine, host=replace(machine.host, launch_us=replace(machine.host.launch_us, value=0)))
+    alone = divide(Batch(free, TARGET.kernels, 8), region)
+    with Workers(2, patience_seconds=0) as workers:
+        assert divide(Batch(free, TARGET.kernels, 8, batch_options(workers)), region) == alone

@@ -1,7 +1,8 @@
 """Regions that differ in names and values alone, as layers of a transformer do, are searched once: the others take the schedule found."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from toolchain.schedule.compile_region import compile_schedule, search_schedule
 from toolchain.schedule.form.plan import ChipBuffer, Schedule, ScheduledOperation
@@ -12,6 +13,7 @@ from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
+from toolchain.workers import Workers
 
 Searched = tuple[Schedule, tuple[Trial, ...]]
 
@@ -48,17 +50,53 @@ class Searches:
 
     found: dict[Hashable, _Found] = field(default_factory=dict[Hashable, _Found])
 
-    def search(self, machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options) -> Searched:
-        """As `search_schedule`, which is only asked for the first region of each form. Raises as it does."""
+    def search(
+        self, machine: Machine, kernels: Mapping[str, Kernel], region: Region, options: Options, first: Callable[[], Searched] | None = None
+    ) -> Searched:
+        """As `search_schedule`, which is only asked for the first region of each form. first: does that search. Raises as it does."""
         own = replace(options, progress=None)
-        key = (id(machine), own, form_of(region))  # the machine is kept, so its id is its own
+        key = _key(machine, region, options)
         if key in self.found:
             _tell(region, options)
             if lent := self.found[key].lent(region):
                 return lent
-        searched = search_schedule(machine, kernels, region, options)
+            first = None
+        searched = first() if first else search_schedule(machine, kernels, region, options)
         self.found.setdefault(key, _Found(machine, kernels, own, region, searched))
         return searched
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A region that needs a schedule, with the arguments of its search."""
+
+    machine: Machine
+    kernels: Mapping[str, Kernel]
+    region: Region
+    options: Options
+
+
+def search_all(asked: Sequence[Asked], workers: Workers) -> Iterator[Searched]:
+    """The schedule of each, in order, as they are asked for. workers: search regions of other forms meanwhile. Raises as `search_schedule`."""
+    searches, forms = Searches(), dict[Hashable, int]()
+    for number, each in enumerate(asked):
+        forms.setdefault(_key(each.machine, each.region, each.options), number)
+    facts = [replace(each, options=replace(each.options, progress=None)) for each in asked]
+    with workers.ahead(_searched, facts, [*forms.values()]) as found:
+        for number, each in enumerate(asked):
+            here = workers.count < 2 or len(forms) < 2  # then operations are told as they are searched
+            first = None if here else partial(found, number)
+            yield searches.search(each.machine, each.kernels, each.region, each.options, first)
+
+
+def _searched(asked: Sequence[Asked], number: int) -> Searched:
+    each = asked[number]
+    return search_schedule(each.machine, each.kernels, each.region, each.options)
+
+
+def _key(machine: Machine, region: Region, options: Options) -> Hashable:
+    """Equal for regions that one search serves. The machine is kept, so its id is its own."""
+    return id(machine), replace(options, progress=None), form_of(region)
 
 
 def _tell(region: Region, options: Options) -> None:

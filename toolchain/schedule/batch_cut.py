@@ -20,6 +20,7 @@ from toolchain.schedule.alike import form_of
 from toolchain.schedule.batch_ways import (
     Batch,
     batch_cycles,
+    batch_options,
     copies_for,
     crossing_cycles,
     cuts,
@@ -40,6 +41,7 @@ from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.typed_json import from_json, to_json
+from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,25 @@ def _has_several(cut: Cut) -> bool:
     return any(part.copies.images > 1 for part in cut)
 
 
+Piece = tuple[range, Copies]
+"""Operations of a region, by index, and how they share streams and images."""
+
+
+def _run_cycles(facts: tuple[Batch, Region], piece: Piece) -> float:
+    """Of a run of a sub-graph's program; infinite where it cannot be."""
+    (batch, region), (operations, copies) = facts, piece
+    try:
+        return team_cycles(batch.machine, batch.kernels, part_of_region(region, operations), batch.options.taking(copies))
+    except UserError as error:
+        if not error.only(REFUSED):
+            raise
+        return math.inf
+
+
+def _way_cycles(facts: tuple[Batch, Region], copies: Copies) -> list[float]:
+    return batch_cycles(*facts, copies)
+
+
 @dataclass(frozen=True)
 class Parted:
     """Estimates and programs of sub-graphs by themselves: each has all of the memories, and its inputs and results in DRAM.
@@ -156,8 +177,8 @@ class Parted:
     batch: Batch
     region: Region
     found: Mapping[Copies, Sequence[float]]
-    known: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
-    timed: dict[tuple[range, Copies], float] = field(default_factory=dict[tuple[range, Copies], float])
+    known: dict[Piece, float] = field(default_factory=dict[Piece, float])
+    timed: dict[Piece, float] = field(default_factory=dict[Piece, float])
 
     def part(self, operations: range, copies: Copies) -> Subgraph:
         key = operations, copies
@@ -169,34 +190,28 @@ class Parted:
     def _estimated(self, part: Region, copies: Copies) -> list[float]:
         return part_cycles(self.batch, part, copies)
 
-    def program(self, part: Subgraph) -> float:
-        """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all."""
+    def program(self, part: Subgraph, run: Callable[[Piece], float]) -> float:
+        """Cycles of a batch in a sub-graph's program, as estimates alone choose it; infinite where it cannot be after all. run: cycles of one run."""
         key = part.operations, part.copies
         if key not in self.timed:
-            self.timed[key] = runs_of_batch(self.batch.machine, part.copies, self.batch.images) * self._run(part)
+            self.timed[key] = runs_of_batch(self.batch.machine, part.copies, self.batch.images) * run(key)
         return self.timed[key]
 
     def quickest(self, cuts: Sequence[Cut], starts: Mapping[Copies, float]) -> Cut:
         """The cut whose programs and launches take least, of equals the first. One is given up when its longest programs take as long as another."""
+        longest = [sorted(cut, key=lambda part: -part.cycles) for cut in cuts]
+        keys = list(dict.fromkeys((part.operations, part.copies) for parts in longest for part in parts))
         best, least = cuts[0], math.inf
-        for cut in cuts:
-            cycles = 0.0
-            for part in sorted(cut, key=lambda part: -part.cycles):
-                cycles += starts[part.copies] + self.program(part)
-                if cycles >= least:
-                    break
-            else:
-                best, least = cut, cycles
+        with self.batch.options.workers.ahead(_run_cycles, (self.batch, self.region), keys) as run:
+            for cut, parts in zip(cuts, longest, strict=True):
+                cycles = 0.0
+                for part in parts:
+                    cycles += starts[part.copies] + self.program(part, run)
+                    if cycles >= least:
+                        break
+                else:
+                    best, least = cut, cycles
         return best
-
-    def _run(self, part: Subgraph) -> float:
-        batch, options = self.batch, self.batch.options.taking(part.copies)
-        try:
-            return team_cycles(batch.machine, batch.kernels, part_of_region(self.region, part.operations), options)
-        except UserError as error:
-            if not error.only(REFUSED):
-                raise
-            return math.inf
 
     def priced(self, cut: Cut) -> Cut:
         return tuple(self.part(part.operations, part.copies) for part in cut)
@@ -221,26 +236,28 @@ class Parted:
 def _alone(batch: Batch, region: Region) -> dict[Copies, list[float]]:
     """The cycles by operation of each way in which copies have one image. Raises UserError E1003, E1004 or E1008 where there is no way."""
     found, against = dict[Copies, list[float]](), UserError()
-    for copies in copies_for(batch.machine, batch.images):
-        try:
-            found[copies] = batch_cycles(batch, region, copies)
-        except UserError as error:
-            if not error.only(REFUSED):
-                raise
-            against = error
+    ways = copies_for(batch.machine, batch.images)
+    with batch.options.workers.ahead(_way_cycles, (batch, region), ways) as cycles:
+        for copies in ways:
+            try:
+                found[copies] = cycles(copies)
+            except UserError as error:
+                if not error.only(REFUSED):
+                    raise
+                against = error
     if not found:
         raise against
     return found
 
 
-def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], images: int) -> Iterator[Division]:
+def divisions(regions: Iterable[tuple[Machine, Mapping[str, Kernel], Region]], images: int, workers: Workers | None = None) -> Iterator[Division]:
     """The division of each region for a batch of so many images, one by one, as they are asked for; those that are alike are divided once. Raises as
     `divide`."""
     known: dict[Hashable, Division] = {}
     for machine, kernels, region in regions:
         form = likeness(machine, kernels, region)
         if form not in known:
-            known[form] = divide(Batch(machine, kernels, images), region)
+            known[form] = divide(Batch(machine, kernels, images, batch_options(workers)), region)
         yield known[form]
 
 

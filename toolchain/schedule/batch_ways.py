@@ -17,6 +17,12 @@ from toolchain.schedule.regions.region import Bound, Region, part_of_region, sta
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
+from toolchain.workers import Workers
+
+
+def batch_options(workers: Workers | None = None) -> Options:
+    """Of the programs of a batch. workers: processes that estimate and time them beside this one."""
+    return Options(effort=0, clocks=Clocks(), workers=workers or Workers(1))
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Batch:
     machine: Machine
     kernels: Mapping[str, Kernel]
     images: int
-    options: Options = field(default_factory=lambda: Options(effort=0, clocks=Clocks()))
+    options: Options = field(default_factory=batch_options)
 
 
 def copies_for(machine: Machine, batch: int) -> tuple[Copies, ...]:

@@ -159,12 +159,24 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
     apart = [each for each in found if each.multicast or not _waits(each)]
     tried = [*apart, *(replace(each, multicast=True) for each in (*found, *others) if not each.multicast)]
 
-    def cycles(schedule: Schedule, of: Machine = own, times: Copies = team) -> float:
-        return compile_schedule(of, kernels, region, _copied(schedule, times), replace(options, check=False)).cycles
+    unchecked = replace(options, check=False, progress=None)
 
-    best, *others = sorted(tried, key=cycles)
+    def quickest_first(schedules: Sequence[Schedule], of: Machine, times: Copies) -> list[Schedule]:
+        facts = of, kernels, region, [_copied(each, times) for each in schedules], unchecked
+        numbers = range(len(schedules))
+        with options.workers.ahead(_cycles_of, facts, numbers) as cycles:
+            found_cycles = [cycles(number) for number in numbers]
+        return [schedules[number] for number in sorted(numbers, key=found_cycles.__getitem__)]
+
+    best, *others = quickest_first(tried, own, team)
     plain = next((each for each in others if not _shares_groups(each)), None)
-    return min(best, plain, key=lambda each: cycles(each, machine, copies)) if plain and _shares_groups(best) else best
+    return quickest_first([best, plain], machine, copies)[0] if plain and _shares_groups(best) else best
+
+
+def _cycles_of(facts: tuple[Machine, Mapping[str, Kernel], Region, Sequence[Schedule], Options], number: int) -> float:
+    """Of the program of one of several schedules of a region."""
+    machine, kernels, region, schedules, options = facts
+    return compile_schedule(machine, kernels, region, schedules[number], options).cycles
 
 
 def _one_team(machine: Machine, copies: Copies) -> tuple[Machine, Copies]:

@@ -7,6 +7,7 @@ from typing import Self
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.groups.timed import Clocks
 from toolchain.spec.search_policies import EFFORT, SEARCH
+from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Options:
     by its estimate alone. stored: every tensor is stored to DRAM as well, so that it can be looked at. progress: is told which operation of how many
     is compiled now.
     clocks: tiles and times found so far, of whoever compiles several regions, or one with several options, for one machine.
+    workers: processes that time programs beside this one.
     """
 
     contexts: int = 2
@@ -38,6 +40,7 @@ class Options:
     stored: bool = False
     progress: Callable[[int, int, str], None] | None = None
     clocks: Clocks | None = field(default=None, compare=False)
+    workers: Workers = field(default_factory=lambda: Workers(1), compare=False)
 
     def taking(self, ways: Copies) -> Self:
         """These options for a region that shares streams and images so."""

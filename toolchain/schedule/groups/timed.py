@@ -74,6 +74,10 @@ class Clocks:
 
     known: dict[Key, StretchClock] = field(default_factory=dict[Key, StretchClock])
 
+    def __reduce__(self) -> tuple[type["Clocks"], tuple[()]]:
+        """They stay in their process: another one finds its own."""
+        return type(self), ()
+
     def of(self, machine: Machine, contexts: int, timed: int) -> StretchClock:
         """machine: with a copy's part of the ports. contexts, timed: as for the tiles."""
         return self.known.setdefault((machine.timing.resources, contexts, timed), StretchClock(machine, TileChoice(contexts, timed)))

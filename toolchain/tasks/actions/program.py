@@ -1,7 +1,7 @@
 """The machine side of a build: each region's schedule, by search or from the user's own file, its program, and all of it in one bundle."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from toolchain.graph.store import read_stage
 from toolchain.runtime.assemble import assemble_bundle
 from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.contents import StartedState
-from toolchain.schedule.alike import Searches
+from toolchain.schedule.alike import Asked, search_all
 from toolchain.schedule.backend import Backend, backend_of, load_backends
 from toolchain.schedule.batch_cut import Part, Parts, divided, divisions, load_parts, parts_of, write_parts
 from toolchain.schedule.copies import Copies
@@ -26,7 +26,7 @@ from toolchain.schedule.form.plan import Schedule, make_schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.search.contest import Trial, write_record
+from toolchain.schedule.search.contest import write_record
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
@@ -49,6 +49,7 @@ from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.variables import Variables
 from toolchain.tasks.work import Made
+from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -83,29 +84,44 @@ def _regions(path: Path, _result: str, keys: tuple[MachineSource, ...], parts: t
 
 def make_schedules(step: Step, say: Say) -> Made:
     """Leaves a file for each region that has tiles, written when all are made. Raises UserError E10xx, E14xx for a schedule of the user's."""
-    given, texts = _given(step), dict[Path, str]()
-    parts: Parts = _divide(step.job, say) if step.job.variables.batch else {}
-    ways = {part.region: part.ways for each in parts.values() for part in each}
-    tiled = _tiled(step.job, parts)
-    check_regions(given, [region.name for _, region in tiled])
-    if division := subgraphs_file(step.job):
-        texts[division] = write_parts(parts)
-    searches = Searches()
-    for number, (backend, region) in enumerate(tiled):
-        options = replace(_options(step.job.variables, backend.machine, ways.get(region.name)), progress=_progress(number, len(tiled), say))
-        schedule, trials = _schedule(backend, region, given, options, searches)
-        texts[schedule_file(step.job, region.name)] = write_schedule(schedule)
-        if region.name not in given:
-            texts[search_file(step.job, region.name)] = write_record(region.name, options.search, options.effort, trials)
+    with Workers() as workers:
+        texts = _schedules(step, say, workers)
     for path, text in texts.items():
         write_atomic(path, text.encode())
     return Made([*texts])
 
 
-def _divide(job: Job, say: Say) -> Parts:
+def _schedules(step: Step, say: Say, workers: Workers) -> dict[Path, str]:
+    given, texts = _given(step), dict[Path, str]()
+    parts: Parts = _divide(step.job, say, workers) if step.job.variables.batch else {}
+    ways = {part.region: part.ways for each in parts.values() for part in each}
+    tiled = _tiled(step.job, parts)
+    check_regions(given, [region.name for _, region in tiled])
+    if division := subgraphs_file(step.job):
+        texts[division] = write_parts(parts)
+    asked: list[Asked] = []
+    for number, (backend, region) in enumerate(tiled):
+        if region.name in given:
+            schedule = make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name]))
+            texts[schedule_file(step.job, region.name)] = write_schedule(schedule)
+        else:
+            options = _options(step.job.variables, backend.machine, ways.get(region.name))
+            options = replace(options, progress=_progress(number, len(tiled), say), workers=workers)
+            asked.append(Asked(backend.machine, backend.kernels, region, options))
+    found = search_all(asked, workers)
+    for number, each in enumerate(asked):
+        if workers.count > 1 < len(asked):
+            say(f"region {number + 1} of {len(asked)}: its schedule")
+        schedule, trials = next(found)
+        texts[schedule_file(step.job, each.region.name)] = write_schedule(schedule)
+        texts[search_file(step.job, each.region.name)] = write_record(each.region.name, each.options.search, each.options.effort, trials)
+    return texts
+
+
+def _divide(job: Job, say: Say, workers: Workers) -> Parts:
     """Cuts the regions for the build's batch."""
     tiled = _tiled(job, {})
-    found = divisions(((backend.machine, backend.kernels, region) for backend, region in tiled), job.variables.batch)
+    found = divisions(((backend.machine, backend.kernels, region) for backend, region in tiled), job.variables.batch, workers)
     parts: dict[str, tuple[Part, ...]] = {}
     for number, (_, region) in enumerate(tiled):
         say(f"region {number + 1} of {len(tiled)}: its sub-graphs")
@@ -137,15 +153,6 @@ def _given(step: Step) -> dict[str, Schedule]:
     return read_schedules(path)
 
 
-def _schedule(
-    backend: Backend, region: Region, given: Mapping[str, Schedule], options: Options, searches: Searches
-) -> tuple[Schedule, tuple[Trial, ...]]:
-    """The user's with every slot in its place, or the search's with the drafts that it timed."""
-    if region.name not in given:
-        return searches.search(backend.machine, backend.kernels, region, options)
-    return make_schedule(backend.machine, realise(backend.machine, backend.kernels, region, given[region.name])), ()
-
-
 def _progress(number: int, regions: int, say: Say) -> Callable[[int, int, str], None]:
     return lambda index, count, name: say(f"region {number + 1} of {regions}: operation {index + 1} of {count}, {name}")
 
@@ -154,10 +161,12 @@ def make_bundle(step: Step, say: Say) -> Made:
     """Also leaves each region's text: assembly before synchronisation with each instruction's purpose, or C. Raises UserError E10xx, E06xx."""
     found, tools = regions_of(step.job), seen(*(tool_path(machine, machine.tool.compiler) for machine in machines_of(step.job) if machine.tool))
     made: dict[str, RegionCode] = {}
-    for number, (backend, region) in enumerate(found.regions):
-        say(f"region {number + 1} of {len(found.regions)}: its program")
-        schedule = read_schedule_file(schedule_file(step.job, region.name)) if backend.tiled else None
-        made[region.name] = GENERATORS[backend.machine.codegen].generate(backend, region, schedule)
+    tasks = [_Coding(*each, read_schedule_file(schedule_file(step.job, each[1].name)) if each[0].tiled else None) for each in found.regions]
+    alone = not all(backend.tiled for backend, _ in found.regions)  # a graph stays in its process, and calls of a library take no time
+    with Workers(1) if alone else Workers() as workers, workers.ahead(_code, tasks, range(len(tasks))) as code:
+        for number, task in enumerate(tasks):
+            say(f"region {number + 1} of {len(tasks)}: its program")
+            made[task.region.name] = code(number)
     say("writing the bundle")
     path = bundle_file(step.job)
     (source,) = seen(onnx_file(step.job)).values()
@@ -165,6 +174,20 @@ def make_bundle(step: Step, say: Say) -> Made:
     write_bundle(path, assemble_bundle(step.job.model, machines_of(step.job), found.model, made, _preparations(step), source.digest, states))
     forget_regions()
     return Made([path, *(text for name, one in made.items() for text in _texts(step.folder / name, one))], tools)
+
+
+@dataclass(frozen=True)
+class _Coding:
+    """A region whose code is to be generated."""
+
+    backend: Backend
+    region: Region | GraphRegion
+    schedule: Schedule | None
+
+
+def _code(tasks: Sequence[_Coding], number: int) -> RegionCode:
+    task = tasks[number]
+    return GENERATORS[task.backend.machine.codegen].generate(task.backend, task.region, task.schedule)
 
 
 def _preparations(step: Step) -> dict[str, Preparation]:
