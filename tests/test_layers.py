@@ -12,8 +12,6 @@ PACKAGE = "toolchain"
 
 BELOW: dict[str, set[str]] = {
     "spec": set(),
-    "process": set(),
-    "workers": {"spec", "process"},
     "isa": {"spec"},
     "analysis": {"spec", "isa"},
     "abi": {"spec", "isa", "analysis"},
@@ -24,7 +22,7 @@ BELOW: dict[str, set[str]] = {
     "models": {"spec", "graph"},
     "accuracy": {"spec", "graph", "models"},
     "passes": {"spec", "operations", "graph"},
-    "schedule": {"workers", "spec", "isa", "analysis", "abi", "timing", "operations", "graph", "passes"},
+    "schedule": {"spec", "isa", "analysis", "abi", "timing", "operations", "graph", "passes"},
     "codegen": {"spec", "isa", "abi", "graph", "schedule"},
     "runtime": {"spec", "isa", "analysis", "abi", "emulator", "timing", "operations", "graph", "passes", "schedule", "codegen"},
 }

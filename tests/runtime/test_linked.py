@@ -195,7 +195,7 @@ def test_the_array_is_the_bundle(tmp_path: Path) -> None:
 
 
 def test_only_a_library_has_its_bundle_inside(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "c", "--embed", "model.bundle", "-o", "c"]) == 1
+    assert main(["export", "c", "--embed", "model.bundle", "-o", "c"]) == 2
     assert (
         capsys.readouterr().err == "E0002 --embed is for a library; add --library; `tilewright export elf` makes a program with its bundle inside\n"
     )

@@ -14,7 +14,7 @@ from toolchain.schedule.compile_region import compile_schedule, search_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
-from toolchain.workers import Workers
+from toolchain.schedule.workers import Workers
 
 SIZE = (1, 32, 8, 8)
 MACHINE = made.load_machine("vta")

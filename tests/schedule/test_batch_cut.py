@@ -46,8 +46,8 @@ from toolchain.schedule.compile_region import compile_region, estimated_plan, fi
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region, stackable
+from toolchain.schedule.workers import Workers
 from toolchain.spec.model import Machine
-from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)

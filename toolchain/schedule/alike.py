@@ -11,9 +11,9 @@ from toolchain.schedule.options import Options
 from toolchain.schedule.placement.shared_memory import Fetch, with_fetches
 from toolchain.schedule.regions.region import Bound, Region
 from toolchain.schedule.search.contest import Trial
+from toolchain.schedule.workers import Workers
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
-from toolchain.workers import Workers
 
 Searched = tuple[Schedule, tuple[Trial, ...]]
 

@@ -37,11 +37,11 @@ from toolchain.schedule.kernel_selection import CLOSE, REFUSED
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.planner import bound_problem
 from toolchain.schedule.regions.region import Region, part_of_region
+from toolchain.schedule.workers import Workers
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import read_limited
 from toolchain.spec.model import Machine
 from toolchain.spec.typed_json import from_json, to_json
-from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.shared_memory import is_fetch
 from toolchain.schedule.regions.region import Bound, Region, part_of_region, stackable
+from toolchain.schedule.workers import Workers
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
-from toolchain.workers import Workers
 
 
 def batch_options(workers: Workers | None = None) -> Options:

@@ -6,8 +6,8 @@ from typing import Self
 
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.groups.timed import Clocks
+from toolchain.schedule.workers import Workers
 from toolchain.spec.search_policies import EFFORT, SEARCH
-from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from toolchain.schedule.form.realise import realise
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import write_record
+from toolchain.schedule.workers import Workers
 from toolchain.spec.errors import fail
 from toolchain.spec.files import write_atomic
 from toolchain.spec.model import Machine
@@ -49,7 +50,6 @@ from toolchain.tasks.receipts import seen
 from toolchain.tasks.stage import Job, Say, Step
 from toolchain.tasks.variables import Variables
 from toolchain.tasks.work import Made
-from toolchain.workers import Workers
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.schedule.workers import PROCESSES, Workers, processes
 from toolchain.spec.errors import UserError, fail
-from toolchain.workers import PROCESSES, Workers, processes
 
 TWO = 2
 
@@ -76,8 +76,8 @@ def test_the_number_of_processes_is_that_of_the_environment(monkeypatch: pytest.
 
 COMMAND = """
 import os, sys, time
-from tests.test_workers import process_forever
-from toolchain.workers import Workers
+from tests.schedule.test_workers import process_forever
+from toolchain.schedule.workers import Workers
 with Workers(2, patience_seconds=0) as workers, workers.ahead(process_forever, sys.argv[1], range(4)) as result:
     result(0)
 """
@@ -90,7 +90,7 @@ def process_forever(folder: str, item: int) -> None:
 
 
 def test_workers_end_with_a_command_that_was_killed(tmp_path: Path) -> None:
-    command = subprocess.Popen([sys.executable, "-c", COMMAND, str(tmp_path)], cwd=Path(__file__).resolve().parents[1])
+    command = subprocess.Popen([sys.executable, "-c", COMMAND, str(tmp_path)], cwd=Path(__file__).resolve().parents[2])
     try:
         assert waited_for(lambda: len([*tmp_path.iterdir()]) >= TWO)
     finally:

@@ -14,7 +14,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from toolchain.process import RARELY
 from toolchain.spec.errors import UserError
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def _prepare() -> None:
     """In a worker: an interrupt ends the command, which ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ[PROCESSES] = "1"
-    gc.set_threshold(*RARELY)
+    gc.disable()  # a build makes hardly a circle of objects, and looking for them takes a tenth of its time
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
