@@ -12,7 +12,7 @@ from tests.graph.onnx_builder import model
 from tests.runtime.small import bundle, images
 from tests.runtime.test_executor import opened
 from toolchain.runtime.contents import Interface
-from toolchain.runtime.stored_inputs import check_numbers, stored_inputs
+from toolchain.runtime.stored_inputs import check_numbers, integer_inputs
 from toolchain.spec.errors import UserError
 
 TEXT = """<ir_version: 10, opset_import: ["": 21, "tilewright.integer.toy" : 1]>
@@ -38,15 +38,15 @@ def entries() -> list[Interface]:
 
 
 def test_inputs_that_are_stored_as_they_are_or_after_operators_that_keep_nan() -> None:
-    assert stored_inputs(entries(), [segment()]) == {"straight", "moved"}
-    assert stored_inputs(entries(), []) == frozenset()
+    assert integer_inputs(entries(), [segment()]) == {"straight", "moved"}
+    assert integer_inputs(entries(), []) == frozenset()
 
 
 def test_tensors_pass_from_one_segment_to_the_next() -> None:
     first, last = segment(), segment()
     del first.graph.node[3:], last.graph.node[:3]
-    assert stored_inputs(entries(), [first, last]) == {"straight", "moved"}
-    assert stored_inputs(entries(), [last]) == frozenset()
+    assert integer_inputs(entries(), [first, last]) == {"straight", "moved"}
+    assert integer_inputs(entries(), [last]) == frozenset()
 
 
 def test_the_place_of_the_first_is_named_and_the_others_are_counted() -> None:

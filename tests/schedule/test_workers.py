@@ -66,6 +66,21 @@ def test_work_of_a_worker_that_was_killed_is_done_here() -> None:
         assert [result(item) for item in range(6)] == [*range(6)]
 
 
+def test_workers_of_which_one_was_killed_may_be_asked_again() -> None:
+    with Workers(TWO, patience_seconds=0) as workers:
+        with workers.ahead(end_first_worker, os.getpid(), range(4)) as result:
+            assert [result(item) for item in range(4)] == [*range(4)]
+        with workers.ahead(slow_place, 3, range(6)) as result:
+            assert [result(item)[0] for item in range(6)] == [3 * item for item in range(6)]
+
+
+def test_a_worker_goes_on_after_an_error() -> None:
+    """The first item is asked for and done here, the second fails in the worker, which takes another."""
+    with Workers(TWO, patience_seconds=0) as workers, workers.ahead(slow_place, 3, [1, -1, *range(2, 12)]) as result:
+        found = [result(item)[1] for item in (1, *range(2, 12))]
+    assert len({*found}) == TWO
+
+
 def test_the_number_of_processes_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, count in (("3", 3), ("0", 1), ("many", 1), ("-2", 1)):
         monkeypatch.setenv(PROCESSES, text)

@@ -20,7 +20,7 @@ from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, Re
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
-from toolchain.runtime.stored_inputs import check_numbers, stored_inputs
+from toolchain.runtime.stored_inputs import check_numbers, host_models, integer_inputs
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.arrays import Array
@@ -142,8 +142,8 @@ def open_bundle(
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
     engines, starts = tuple(engine for _, engine in opened), start_arrays(bundle)
-    segments = [_parsed(bundle.members[manifest.hosts[step.index].model], place) for step in manifest.plan if step.kind == "host"]
-    integers, handed = stored_inputs(manifest.inputs, segments), handed_over(machines, manifest)
+    segments = [_parsed(model, place) for model in host_models(bundle)]
+    integers, handed = integer_inputs(manifest.inputs, segments), handed_over(machines, manifest)
     return Executor(manifest, machines, perf_counter() - start, hosts, engines, handed, starts, integers)
 
 

@@ -16,7 +16,7 @@ from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, State, step_of
-from toolchain.runtime.stored_inputs import stored_inputs
+from toolchain.runtime.stored_inputs import host_models, integer_inputs
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Const, Expr, Name
@@ -217,7 +217,7 @@ class ProgramWriter:
         manifest = self.bundle.manifest
         for run in manifest.regions:
             self.check_bytes(run)
-        integers = self.without_nan()
+        integers = integer_inputs(manifest.inputs, map(onnx.load_from_string, host_models(self.bundle)))
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
             if entry in manifest.step_inputs:
@@ -233,12 +233,6 @@ class ProgramWriter:
                 raise self.refused(f"the output '{entry.name}' is a constant")
             if entry in manifest.step_outputs:
                 self.steps.append(CStep("write", self.tensors[entry.name].name, size=self.size(entry)))
-
-    def without_nan(self) -> frozenset[str]:
-        """The inputs that hold no NaN."""
-        manifest = self.bundle.manifest
-        models = [self.bundle.members[manifest.hosts[step.index].model] for step in manifest.plan if step.kind == "host"]
-        return stored_inputs(manifest.inputs, [onnx.load_from_string(model) for model in models])
 
     def refused(self, text: str) -> UserError:
         return fail("E1114", text, hint=self.hint, place=self.place)

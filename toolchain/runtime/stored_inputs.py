@@ -1,13 +1,13 @@
 """Inputs of a model that become stored integers, which have no number for NaN: such a sample is refused, not run as if it held zeros."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
 
 from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.rewrite import ONNX_DOMAINS
-from toolchain.runtime.contents import Interface
+from toolchain.runtime.contents import Bundle, Interface
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 
@@ -18,7 +18,12 @@ KEEP_NAN = frozenset(
 """Operators of the standard whose result holds NaN wherever one of their floating operands does."""
 
 
-def stored_inputs(inputs: Iterable[Interface], segments: Sequence[onnx.ModelProto]) -> frozenset[str]:
+def host_models(bundle: Bundle) -> list[bytes]:
+    """The segments of the host, in the order of the plan."""
+    return [bundle.members[bundle.manifest.hosts[step.index].model] for step in bundle.manifest.plan if step.kind == "host"]
+
+
+def integer_inputs(inputs: Iterable[Interface], segments: Iterable[onnx.ModelProto]) -> frozenset[str]:
     """The floating inputs that become integers as they are, or after operators that keep NaN. segments: of the host, in the order of the plan."""
     behind = {entry.name: frozenset((entry.name,)) for entry in inputs if entry.dtype.startswith("float")}
     found: set[str] = set()

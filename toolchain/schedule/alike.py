@@ -56,11 +56,10 @@ class Searches:
         """As `search_schedule`, which is only asked for the first region of each form. first: does that search. Raises as it does."""
         own = replace(options, progress=None)
         key = _key(machine, region, options)
-        if key in self.found:
+        if key in self.found or first:
             _tell(region, options)
-            if lent := self.found[key].lent(region):
-                return lent
-            first = None
+        if key in self.found and (lent := self.found[key].lent(region)):
+            return lent
         searched = first() if first else search_schedule(machine, kernels, region, options)
         self.found.setdefault(key, _Found(machine, kernels, own, region, searched))
         return searched

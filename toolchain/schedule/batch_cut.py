@@ -154,7 +154,7 @@ Piece = tuple[range, Copies]
 
 
 def _run_cycles(facts: tuple[Batch, Region], piece: Piece) -> float:
-    """Of a run of a sub-graph's program; infinite where it cannot be."""
+    """Cycles of a run of a sub-graph's program; infinite where it cannot be."""
     (batch, region), (operations, copies) = facts, piece
     try:
         return team_cycles(batch.machine, batch.kernels, part_of_region(region, operations), batch.options.taking(copies))

@@ -21,7 +21,7 @@ from toolchain.spec.model.quantisation import Numerics
 
 
 def batch_options(workers: Workers | None = None) -> Options:
-    """Of the programs of a batch. workers: processes that estimate and time them beside this one."""
+    """Options of the programs of a batch. workers: processes that estimate and time them beside this one."""
     return Options(effort=0, clocks=Clocks(), workers=workers or Workers(1))
 
 

@@ -174,7 +174,7 @@ def _quickest_team(machine: Machine, kernels: Mapping[str, Kernel], region: Regi
 
 
 def _cycles_of(facts: tuple[Machine, Mapping[str, Kernel], Region, Sequence[Schedule], Options], number: int) -> float:
-    """Of the program of one of several schedules of a region."""
+    """Cycles of the program of one of several schedules of a region."""
     machine, kernels, region, schedules, options = facts
     return compile_schedule(machine, kernels, region, schedules[number], options).cycles
 

@@ -28,6 +28,7 @@ PROCESSES = "TILEWRIGHT_PROCESSES"
 LONG_SECONDS = 1.0
 """Work of less time starts no process: starting one and importing the compiler takes about as long."""
 LOOKS_SECONDS = 1.0
+"""The time in which a worker sees that its command has ended."""
 ROOM = 3 << 30
 """Bytes of memory that a process may need (measured: 2.1 GiB for half of ResNet-50 with 64 images on 32 cores)."""
 MEMORY = Path("/proc/meminfo")
@@ -53,6 +54,7 @@ class Workers:
     count: int = field(default_factory=processes)
     patience_seconds: float = LONG_SECONDS
     _pool: "ProcessPoolExecutor | None" = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __enter__(self) -> Self:
         return self
@@ -94,8 +96,9 @@ class Workers:
     def _started(self) -> "ProcessPoolExecutor":
         from loky import ProcessPoolExecutor  # 0.1 s
 
-        self._pool = self._pool or ProcessPoolExecutor(self.count - 1, initializer=_prepare)
-        return self._pool
+        with self._lock:  # tasks inside one another may begin at once
+            self._pool = self._pool or ProcessPoolExecutor(self.count - 1, initializer=_prepare)
+            return self._pool
 
 
 @dataclass
@@ -113,12 +116,14 @@ class _Task(Generic[Facts, Item, Result]):
         """Gives a worker its next item: one at a time, as what stands in a worker's queue cannot be taken back."""
         with self.lock:
             if self.waiting:
-                item = self.waiting.pop(0)
-                self.begun[item] = future = pool.submit(_run, self.pickled, item)
+                try:
+                    future = pool.submit(_run, self.pickled, self.waiting[0])
+                except BrokenExecutor:  # the system has ended a worker: all that waits is computed here
+                    return
+                self.begun[self.waiting.pop(0)] = future
 
-                def next_one(done: "Future[Result]") -> None:
-                    if not done.cancelled() and not done.exception():
-                        self.feed(pool)
+                def next_one(_: "Future[Result]") -> None:
+                    self.feed(pool)
 
                 future.add_done_callback(next_one)
 
@@ -138,6 +143,7 @@ class _Task(Generic[Facts, Item, Result]):
             return self.begun.get(item)
 
     def _next(self) -> tuple[Item] | None:
+        """Takes the next item that waits, if any does."""
         with self.lock:
             return (self.waiting.pop(0),) if self.waiting else None
 

@@ -108,11 +108,7 @@ def _schedules(step: Step, say: Say, workers: Workers) -> dict[Path, str]:
             options = _options(step.job.variables, backend.machine, ways.get(region.name))
             options = replace(options, progress=_progress(number, len(tiled), say), workers=workers)
             asked.append(Asked(backend.machine, backend.kernels, region, options))
-    found = search_all(asked, workers)
-    for number, each in enumerate(asked):
-        if workers.count > 1 < len(asked):
-            say(f"region {number + 1} of {len(asked)}: its schedule")
-        schedule, trials = next(found)
+    for each, (schedule, trials) in zip(asked, search_all(asked, workers), strict=True):
         texts[schedule_file(step.job, each.region.name)] = write_schedule(schedule)
         texts[search_file(step.job, each.region.name)] = write_record(each.region.name, each.options.search, each.options.effort, trials)
     return texts
