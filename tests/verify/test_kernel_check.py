@@ -158,7 +158,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("add: add of 2 shapes in ")
     assert main(["kernel", "check", "vta", "ad"]) == 1
     assert "E1002 machine 'vta' has no kernel 'ad'; did you mean 'add'" in capsys.readouterr().err
-    assert main(["kernel", "check", "vta", "add", "--shapes", "0"]) == 1
+    assert main(["kernel", "check", "vta", "add", "--shapes", "0"]) == 2
 
 
 def test_numbers_that_conditions_state_are_drawn() -> None:
