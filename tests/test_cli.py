@@ -215,6 +215,17 @@ def test_list_names_every_machine_and_survives_a_broken_one(
     assert "broken.yaml:2:1: E0101" in printed.err
 
 
+def test_variables_stand_behind_options_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studio", "--port", "70000", "--serve", "target=vta", "model=digits"]) == 2
+    assert capsys.readouterr().err == "E0002 --port is 70000, it must be from 0 to 65535\n"
+    assert main(["studio", "vta", "--port", "1", "digits", "tarrget=x"]) == 2
+    assert capsys.readouterr().err == "E0002 --port is for --serve\n"
+    with pytest.raises(SystemExit) as ended:
+        main(["studio", "vta", "--port", "1", "digits", "--prot", "1"])
+    assert ended.value.code == 2
+    assert "error: unrecognized arguments: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("words", "usage"), [(["explore", "vta", "digits"], "explore"), (["bundle", "show", "a", "b"], "bundle show")])
 def test_a_word_too_many_is_told_with_the_usage_of_its_command(words: list[str], usage: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -80,8 +80,12 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]: its overloads are one
         self, args: Any = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """A command refuses words by itself, so that its own usage stands above the message."""
+        """A command refuses words by itself, so that its own usage stands above the message. Variables may also stand behind an option, where
+        argparse takes no further words."""
         found, rest = super().parse_known_args(args, namespace)
+        if "variables" in found and not any(word.startswith("-") for word in rest):
+            found.variables += rest
+            return found, []
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return found, rest

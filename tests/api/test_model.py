@@ -155,11 +155,19 @@ def test_a_machine_that_is_not_on_the_search_path(tmp_path: Path, monkeypatch: p
         toolchain.load(built.bundle)
 
 
-@pytest.mark.parametrize("given", [{}, {"x": [[1, 2]]}, {"y": [[1, 2, 3]]}, {"x": np.zeros((1, 3))}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"x": [[1, 2]]}, {"y": [[1, 2, 3]]}, {"x": np.zeros((1, 3))}, {"x": [[1, 2, "a"]]}, {"x": [[1, 2], [3]]}, {"x": [[{}]]}],
+)
 def test_inputs_that_do_not_fit_are_one_line(tmp_path: Path, given: dict[str, Any]) -> None:
     with pytest.raises(toolchain.UserError, match="E1108") as caught:
         run(absolute(), tmp_path, **given)
     assert "\n" not in str(caught.value)
+
+
+def test_an_array_of_objects_is_named_so(tmp_path: Path) -> None:
+    with pytest.raises(toolchain.UserError, match=r"E1108 the input 'x' is float32 \[samples, 3\]; given is object \[1, 3\]"):
+        run(absolute(), tmp_path, x=np.array([[1, 2, None]], object))
 
 
 def test_a_bundle_that_is_none_is_one_line(tmp_path: Path) -> None:

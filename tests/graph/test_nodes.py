@@ -19,6 +19,7 @@ from tests.graph.onnx_builder import PATH, model, n
 from toolchain.graph.nodes import (
     all_nodes,
     called_functions,
+    check_sizes,
     drop_unread,
     needed,
     node_text,
@@ -187,3 +188,28 @@ def test_constants_that_nothing_reads_go() -> None:
     proto = model(nodes, {"x": [1]}, {"y": None, "a": None, "handed": None}, constants)
     drop_unread(proto.graph)
     assert sorted(tensor.name for tensor in proto.graph.initializer) == ["c", "handed", "inner", "read"]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("", ""), "is made by node 1 (Abs, without a name) and by node 0 (Relu, without a name)"),
+        (("first", "second"), "is made by node 'second' (Abs) and by node 'first' (Relu)"),
+    ],
+)
+def test_both_makers_of_a_tensor_are_told_apart(names: tuple[str, str], told: str) -> None:
+    proto = model([n("Relu", ["x"], ["y"], names[0]), n("Abs", ["x"], ["y"], names[1])], {"x": [1, 4]}, {"y": [1, 4]})
+    with pytest.raises(UserError) as caught:
+        sort_nodes(proto.graph, PATH)
+    assert str(caught.value) == f"net.onnx: E0903 the tensor 'y' {told}"
+
+
+def test_sizes_past_32_bits_are_refused_and_others_are_not() -> None:
+    for name, value in (("strides", [1, 1 << 31]), ("pads", [-(1 << 40), 0]), ("axis", 1 << 32), ("group", (1 << 32) + 1)):
+        node = n("Conv", ["x"], ["y"], "c", **{name: value})
+        with pytest.raises(UserError, match=rf"net.onnx: E0908 node 'c' \(Conv\): '{name}' has -?\d+; at most 2147483647 either way"):
+            check_sizes(helper.make_graph([node], "g", [], []), PATH)
+    largest = n("Conv", ["x"], ["y"], "c", strides=[(1 << 31) - 1])
+    other = n("Slice", ["x"], ["y"], "s", ends=[(1 << 63) - 1], starts=[0])
+    foreign = helper.make_node("Own", ["x"], ["y"], "o", domain="some.where", strides=[1 << 40])
+    check_sizes(helper.make_graph([largest, other, foreign], "g", [], []), PATH)

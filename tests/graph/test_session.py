@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.graph.onnx_builder import model, n, save
-from toolchain.graph.session import ALIGN, aligned, open_session, run_session
+from toolchain.graph.session import ALIGN, _line, aligned, open_session, run_session
 from toolchain.graph.store import open_model
 from toolchain.spec.errors import UserError
 
@@ -79,6 +79,19 @@ def test_a_temporary_file_is_never_named(tmp_path: Path) -> None:
         open_model(ir.load(_refused(tmp_path)), place="mine.onnx")
     assert str(caught.value).startswith("mine.onnx: E0910 ")
     assert "tilewright-" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/onnxruntime_src/onnxruntime/core/framework/bfc_arena.cc:360 void* onnxruntime::BFCArena::Raw(size_t, bool, onnxruntime::Stream*) ",
+        "/onnxruntime_src/onnxruntime/core/providers/common.h:23 ",
+        "/onnxruntime_src/include/onnxruntime/core/common/narrow.h:12 constexpr T onnxruntime::narrow(U) [with T = int; U = long int] ",
+    ],
+)
+def test_places_in_the_sources_of_onnx_runtime_are_left_out(place: str) -> None:
+    told = _line(RuntimeError(f"node 'c': {place}Failed to allocate memory\nStacktrace:\n #0 {place}"))
+    assert told == "node 'c': Failed to allocate memory"
 
 
 def test_a_run_that_stops_names_the_place(tmp_path: Path) -> None:

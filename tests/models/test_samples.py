@@ -188,6 +188,7 @@ def test_test_data_come_with_their_classes(tmp_path: Path) -> None:
     ("arrays", "message"),
     [
         ({"z": X}, "there is no array 'x' in .*; known: z"),
+        ({}, "there is no array 'x' in .*; known: none"),
         ({"x": X[:, :3]}, r"'x' is int16\[2, 3, 12, 10\], not numbers of shape \['n', 4, 12, 10\]"),
         ({"x": X[:0]}, r"'x' is int16\[0, 4, 12, 10\]"),
         ({"x": X.astype("U1")}, "'x' is <U1"),

@@ -143,11 +143,14 @@ class Loaded:
         return prepare_picture(np.asarray(picture), inputs[wanted], resize)
 
     def _array(self, name: str, value: object) -> Array:
-        """Lists of numbers as arrays of the input's type; a value that is no tensor stays as it is."""
+        """Lists of numbers as arrays of the input's type; a value that is no tensor stays as it is. Raises UserError E1108 for other lists."""
         entry = self.inputs.get(name)
         if entry is None or entry.shape is None or hasattr(value, "dtype"):
             return cast(Array, value)
-        return np.asarray(value, entry.dtype if entry.dtype in np.sctypeDict else None)
+        try:
+            return np.asarray(value, entry.dtype if entry.dtype in np.sctypeDict else None)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise fail("E1108", f"the input '{name}' is {entry.dtype}, and the value given makes no such array: {error}") from None
 
 
 def load_bundle(bundle: str | Path, machine: str | Path | Sequence[str | Path] = "", *, native: bool = False) -> Loaded:

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.stdio import stdio_server
 from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from toolchain import __version__
 from toolchain.commands.confined import MOST, Confined, Finished, run_command
+from toolchain.commands.mcp_lines import Messages
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.files import read_limited
 
@@ -168,7 +170,13 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Server(MCPServer[None]):
-    """Refuses arguments that a tool has not got; the library would drop them."""
+    """Refuses arguments that a tool has not got, which the library would drop, and answers lines that are no messages."""
+
+    async def run_stdio_async(self) -> None:
+        """As the library's own, but for lines that are no messages."""
+        server = self._lowlevel_server
+        async with stdio_server() as (lines, answers):
+            await server.run(Messages(lines, answers), answers, server.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None

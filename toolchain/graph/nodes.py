@@ -110,6 +110,26 @@ def sort_nodes(graph: onnx.GraphProto, path: Path) -> None:
         node.name = node.name or next(iter(node.output), "")
 
 
+def _numbered(node: onnx.NodeProto, number: int) -> str:
+    """As `node_text`; a node without a name goes by its number in the file, from 0, as others may make the same tensor."""
+    return node_text(node) if node.name else f"node {number} ({node.op_type}, without a name)"
+
+
+MOST_SIZE = (1 << 31) - 1
+SIZES = ("axes", "axis", "blocksize", "dilations", "group", "hidden_size", "kernel_shape", "output_padding", "output_shape", "pads", "strides")
+"""Attributes of the standard's operators that ONNX Runtime keeps in 32 bits, or takes for sizes of memory; it cuts larger ones off, or stops."""
+
+
+def check_sizes(graph: onnx.GraphProto, path: Path) -> None:
+    """Raises UserError E0908 naming the first attribute of a size, or of an axis, past 32 bits."""
+    for node in all_nodes(graph.node):
+        for attribute in node.attribute:
+            given = [*attribute.ints, attribute.i]
+            most = max(given, key=abs)
+            if node.domain in ONNX_DOMAINS and attribute.name in SIZES and abs(most) > MOST_SIZE:
+                raise fail("E0908", f"{node_text(node)}: '{attribute.name}' has {most}; at most {MOST_SIZE} either way", place=str(path))
+
+
 def part_names(graph: onnx.GraphProto) -> None:
     """Gives every node a name of its own, the first of several keeping the one they share: ONNX Runtime refuses others.
 
@@ -172,8 +192,9 @@ def _makers(graph: onnx.GraphProto, path: Path) -> dict[str, int]:
     for number, node in enumerate(graph.node):
         for output in node.output:
             if output and output in makers:
-                other = "an input or a constant" if makers[output] < 0 else node_text(graph.node[makers[output]])
-                raise fail("E0903", f"the tensor '{output}' is made by {node_text(node)} and by {other}", place=str(path))
+                first = makers[output]
+                other = "an input or a constant" if first < 0 else _numbered(graph.node[first], first)
+                raise fail("E0903", f"the tensor '{output}' is made by {_numbered(node, number)} and by {other}", place=str(path))
             if output:
                 makers[output] = number
     return makers

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import signal
 import threading
 from collections.abc import Mapping, Sequence
@@ -150,9 +151,13 @@ def _refusals() -> tuple[type[Exception], ...]:
     return (*(getattr(state, name) for name in names if hasattr(state, name)), RuntimeError, ValueError)
 
 
+SOURCES = re.compile(r"/onnxruntime_src/\S+:\d+\s+(?:[\w:*&<>~ ]+\([^()]*\)\s*(?:const\s*)?(?:\[with [^\]]*\]\s*)?)?")
+"""A place in ONNX Runtime's own sources, with the signature of its function, which tells a user nothing."""
+
+
 def _line(error: Exception, file: str = "") -> str:
     """Without the file's own path, which may be a temporary one: the message's place has the path that the user knows."""
     text = str(error)
     if file:
         text = text.replace(f"Load model from {file} failed:", "").replace(file, Path(file).name).replace(f"{Path(file).resolve().parent}/", "")
-    return " ".join(text.split())[:300]
+    return " ".join(SOURCES.sub("", text.partition("Stacktrace:")[0]).split())[:300]

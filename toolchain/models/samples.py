@@ -289,7 +289,7 @@ def _unusable(recorded: Recorded, message: str, hint: str = "") -> UserError:
 def _array(recorded: Recorded, name: str) -> Array:
     found = file_arrays(recorded.file, name, recorded.span)
     if name not in found:
-        hint = nearest(name, found) or f"known: {', '.join(found)}"
+        hint = nearest(name, found) or f"known: {', '.join(found) or 'none'}"
         raise _unusable(recorded, f"there is no array '{name}' in {recorded.file}", hint)
     return found[name]
 

@@ -128,7 +128,7 @@ def _starts(model: Model) -> Iterator[tuple[str, Array]]:
 def _stored_start(state: State, file: Path) -> Array:
     arrays = file_arrays(file, state.array, state.span)
     if state.array not in arrays:
-        hint = nearest(state.array, arrays) or f"known: {', '.join(arrays)}"
+        hint = nearest(state.array, arrays) or f"known: {', '.join(arrays) or 'none'}"
         raise fail("E0808", f"there is no array '{state.array}' in {file}", state.span, hint, str(file))
     return arrays[state.array]
 

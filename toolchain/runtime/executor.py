@@ -299,7 +299,8 @@ def _count(entry: Interface, given: Array) -> int | None:
         and all(wanted < 0 or size == wanted for size, wanted in rest)
         and (not shape or shape[0] < 0 or (shape[0] > 0 and array.shape[0] % shape[0] == 0) or array.shape == shape)
     )
-    named = array.dtype.name if array.dtype.kind not in "OUS" else "string"
+    texts = array.dtype.kind in "US" or (array.dtype.kind == "O" and entry.dtype not in PLAIN_NAMES)
+    named = "string" if texts else array.dtype.name
     if not fits or (named != entry.dtype and entry.dtype in PLAIN_NAMES):
         raise fail("E1108", f"the input '{entry.name}' is {entry.dtype} [{_shape_text(shape)}]; given is {named} {list(array.shape)}")
     return array.shape[0] // shape[0] if shape and shape[0] > 0 else None

@@ -21,7 +21,7 @@ from toolchain.graph.importing.product_parts import split_products
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
 from toolchain.graph.importing.versions import to_opset
-from toolchain.graph.nodes import all_nodes, node_text, part_names, sort_nodes, subgraphs, unify_constants
+from toolchain.graph.nodes import all_nodes, check_sizes, node_text, part_names, sort_nodes, subgraphs, unify_constants
 from toolchain.graph.rewrite import is_operator, keep_given_names
 from toolchain.spec.errors import fail
 
@@ -80,7 +80,7 @@ WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul", "BatchNormalization", "LS
 def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     """Reads, checks and converts a model. dims: sizes for open dimensions, such as {'batch': 1}.
 
-    Tensors whose shape depends on the data have none. Raises UserError E0001, E0901 to E0907, E0909 and E0922; each names the
+    Tensors whose shape depends on the data have none. Raises UserError E0001, E0901 to E0909 and E0922; each names the
     file and, where there is one, node, operator, tensor and shape.
     """
     proto = read_proto(path)
@@ -89,6 +89,7 @@ def load_graph(path: Path, dims: Mapping[str, int] | None = None) -> ir.Model:
     proto = inline_functions(proto, path)
     lift_constants(proto.graph)
     sort_nodes(proto.graph, path)
+    check_sizes(proto.graph, path)
     weights = take_weights(proto)
     model = _graph(_shaped(proto, dims or {}, weights, path), path)
     _attach(model, weights, path)
