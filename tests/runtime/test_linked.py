@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from toolchain.cli import main
 from toolchain.runtime import linked
 from toolchain.runtime.bundle import manifest_text, write_bundle
 from toolchain.runtime.linked import c_library, elf_program
+from toolchain.runtime.stand_alone import stand_alone
 from toolchain.spec.errors import UserError
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O0", "-g", "-fPIC", "-fvisibility=hidden")
@@ -223,6 +225,15 @@ def test_errors_are_codes_with_a_text(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert model.value is None
     assert _text(library, name, 99) == "no code of this library"
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_model_of_any_name_writes_no_code() -> None:
+    held = compiled().bundle
+    other = replace(held, manifest=replace(held.manifest, model="x */ int evil; /*"))
+    files = c_library(other, compiled().executor.machines).files
+    program = stand_alone(other, compiled().executor.machines)["program.c"]
+    assert b"/* x____int_evil____ as a program" in program
+    assert not [name for name, data in {**files, "program.c": program}.items() if b"int evil" in data]
 
 
 @needs_compiler

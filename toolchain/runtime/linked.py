@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from toolchain.codegen.generator import render
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, Interface
-from toolchain.runtime.stand_alone import BUNDLE_SOURCE, HEADER, ROUNDED, RUNTIME, ProgramWriter, region_sources, stand_alone, written
+from toolchain.runtime.stand_alone import BUNDLE_SOURCE, HEADER, ROUNDED, RUNTIME, ProgramWriter, in_comment, region_sources, stand_alone, written
 from toolchain.spec.compile import link_program
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
@@ -65,7 +65,7 @@ def c_library(bundle: Bundle, machines: Mapping[str, Machine], place: str = "", 
     files |= {f"{name}_bundle.c": _array(name, embedded)} if embedded else {}
     sources = " ".join(sorted({f"{name}.c", *(each for each in files if each.endswith(".c"))}))
     values = {
-        "model": bundle.manifest.model, "name": name, "inputs": inputs, "outputs": outputs, "steps": writer.steps, "sources": sources,
+        "model": in_comment(bundle.manifest.model), "name": name, "inputs": inputs, "outputs": outputs, "steps": writer.steps, "sources": sources,
         "states": writer.states(),
         "memories": writer.memories(), "tensors": list(writer.tensors.values()), "rounded": ROUNDED[writer.rounding], "embedded": len(embedded),
         "manifest": digest(manifest_text(bundle).encode()),

@@ -29,6 +29,7 @@ from toolchain.runtime.stand_alone import (
     CStep,
     CTensor,
     ProgramWriter,
+    in_comment,
     region_sources,
 )
 from toolchain.spec.errors import fail
@@ -172,7 +173,7 @@ def provider(bundle: Bundle, machines: Mapping[str, Machine], place: str = "") -
     manifest = digest(manifest_text(bundle).encode())
     name = f"tilewright_{manifest[:12]}"
     text = render(
-        "c99", "provider.c.j2", model=bundle.manifest.model, name=name, version=__version__, manifest=manifest, regions=regions,
+        "c99", "provider.c.j2", model=in_comment(bundle.manifest.model), name=name, version=__version__, manifest=manifest, regions=regions,
         sources=" ".join(sources), rounded=ROUNDED["half_up"],
     )  # fmt: skip
     return Provider(name, files | {MAIN: text.encode()}, sources)

@@ -106,10 +106,15 @@ def stand_alone(bundle: Bundle, machines: Mapping[str, Machine], place: str = ""
     sources = " ".join(["program.c", *sorted(name for name in files if name.endswith(".c"))])
     manifest = digest(manifest_text(bundle).encode())
     text = render(
-        "c99", "program.c.j2", model=bundle.manifest.model, sources=sources, manifest=manifest, memories=memories,
+        "c99", "program.c.j2", model=in_comment(bundle.manifest.model), sources=sources, manifest=manifest, memories=memories,
         tensors=writer.tensors.values(), steps=writer.steps, states=writer.states(), rounded=ROUNDED[writer.rounding], linked=linked,
     )  # fmt: skip
     return {"program.c": text.encode(), **files}
+
+
+def in_comment(name: str) -> str:
+    """A name of a model or tensor as far as a comment of C, or a text in quotes, may hold it; a bundle from elsewhere may have any."""
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", name)[:80]
 
 
 def region_sources(bundle: Bundle) -> dict[str, bytes]:
@@ -249,7 +254,7 @@ class ProgramWriter:
         return math.prod(entry.shape)
 
     def tensor(self, name: str, kind: str, size: int) -> CTensor:
-        self.tensors[name] = CTensor(f"t{len(self.tensors)}", kind, size, re.sub(r"[^A-Za-z0-9_.:-]", "_", name)[:80])
+        self.tensors[name] = CTensor(f"t{len(self.tensors)}", kind, size, in_comment(name))
         return self.tensors[name]
 
     def host(self, segment: HostSegment) -> None:
