@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,3 +158,16 @@ def test_a_state_is_numbers_of_a_known_size(shape: tuple[int, ...] | None, dtype
         for side in ("inputs", "outputs")
     }
     assert "the state 'h' is no input and output of one shape and type" in list(plan_faults(replace(held, manifest=replace(held.manifest, **sides))))
+
+
+@pytest.mark.parametrize("change", [
+    {"name": "a b"}, {"name": ""}, {"name": "x_block; int evil; //"}, {"function": "../../evil"}, {"function": "f(); //"},
+    {"files": {"../evil.c": "m"}}, {"files": {"/tmp/evil.c": "m"}}, {"files": {"a\n.c": "m"}}, {"files": {"..": "m"}},
+])  # fmt: skip
+def test_names_that_programs_and_folders_cannot_hold(change: dict[str, Any]) -> None:
+    """An exported program declares a region by its name, and its files stand in the folder that the user gave."""
+    held = small.bundle()
+    region = replace(held.manifest.regions[0], **change)
+    bundle = replace(held, manifest=replace(held.manifest, regions=(region, *held.manifest.regions[1:])))
+    assert any(fault.endswith("are no names") for fault in plan_faults(bundle))
+    assert not any(fault.endswith("are no names") for fault in plan_faults(held))

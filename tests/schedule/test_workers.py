@@ -53,6 +53,27 @@ def test_an_error_of_the_user_comes_where_its_item_is_asked_for() -> None:
             result(-1)
 
 
+KEPT: list[bytes] = []
+
+
+def keep_much(size: int, item: int) -> tuple[int, int]:
+    """Grows by `size` bytes of memory that are in use."""
+    KEPT.append(bytes([item]) * size)
+    time.sleep(0.7)
+    return len(KEPT), os.getpid()
+
+
+def test_a_worker_may_keep_much(recwarn: pytest.WarningsRecorder) -> None:
+    """The library would start another one past 300 MB, which has everything to find out again."""
+    with Workers(TWO, patience_seconds=0) as workers, workers.ahead(keep_much, 170 << 20, range(10)) as result:
+        found = [result(item) for item in range(10)]
+    KEPT.clear()
+    others = {process: count for count, process in found if process != os.getpid()}
+    assert [*others.values()] == [max(count for count, process in found if process in others)]
+    assert max(others.values()) >= 3
+    assert not recwarn.list
+
+
 def end_first_worker(command: int, item: int) -> int:
     """Ends the process that computes it, unless that is the command."""
     time.sleep(0.2)

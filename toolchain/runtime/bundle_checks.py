@@ -74,6 +74,8 @@ def _verifies(key: "PublicKey", data: bytes, signature: "Signature") -> bool:
     return True
 
 
+NAME, FILE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}\Z"), re.compile(r"[A-Za-z0-9_]{1,80}(\.[A-Za-z0-9_]{1,8})?\Z")
+"""Names of regions and functions, which programs in C declare, and of the files that come with them, which are written beside a program."""
 ORIGIN, HASH = re.compile(r"[0-9A-Za-z.+-]{1,40}\Z"), re.compile(r"([0-9a-f]{64})?\Z")
 MAX_ELEMENTS = 1 << 34
 MAX_STATE = 1 << 31
@@ -189,6 +191,9 @@ def _members(bundle: Bundle) -> Iterator[str]:
 
 def _region(region: RegionProgram) -> Iterator[str]:
     where, held = f"of region '{region.name[:80]}'", region.map
+    named = (region.name, *((region.function,) if region.function else ()))
+    if not all(map(NAME.match, named)) or not all(map(FILE.match, region.files)):
+        yield f"the name, function or files {where} are no names"
     if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs or min(held.rooms, held.streams) < 1:
         yield f"the images, cycles or outputs {where} are out of range"
     yield from (

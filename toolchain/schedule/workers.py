@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 
 PROCESSES = "TILEWRIGHT_PROCESSES"
 """The variable of the environment that says how many processes a command may use, itself among them; by default one for each processor."""
+KEPT = {"LOKY_MAX_MEMORY_LEAK_SIZE": str(1 << 62)}
+"""Bytes past which loky takes a worker's memory for a leak and starts another. It grows by results that are kept for other items."""
 LONG_SECONDS = 1.0
 """Work of less time starts no process: starting one and importing the compiler takes about as long."""
 LOOKS_SECONDS = 1.0
@@ -97,7 +99,7 @@ class Workers:
         from loky import ProcessPoolExecutor  # 0.1 s
 
         with self._lock:  # tasks inside one another may begin at once
-            self._pool = self._pool or ProcessPoolExecutor(self.count - 1, initializer=_prepare)
+            self._pool = self._pool or ProcessPoolExecutor(self.count - 1, initializer=_prepare, env=KEPT)
             return self._pool
 
 
@@ -179,7 +181,10 @@ def _end_with(command: int) -> None:
 
 def _run(pickled: bytes, item: Hashable) -> object:
     function, facts = _unpickled(pickled)
-    return function(facts, item)
+    try:
+        return function(facts, item)
+    finally:
+        gc.freeze()  # loky looks for circles after an item; what is kept for the next one is not looked through
 
 
 @lru_cache(maxsize=1)
