@@ -50,10 +50,11 @@ LONGEST = (
 
 
 LONG_LIST = Path(__file__).with_name("long_tests.txt")
-"""Tests that take LONG_SECONDS or more on an idle machine, a line each, without the names of their cases; `--update-long` writes it."""
+"""Tests that take LONG_SECONDS or more, a line each with the seconds of their longest case; `--update-long` writes it."""
 LONG_SECONDS = 0.5
-IN_SO_MANY = 7
-"""Of the cases of long tests of a package's tests, a run takes one in so many and at least one, others every time."""
+MEAN_SECONDS = 0.1
+"""A run draws a case of a long test as often as makes it cost so much on average: one of 0.5 s in every fifth run, one of 5 s in every fiftieth. It
+takes at least one of each package's."""
 ALWAYS = ("tests/docs/test_readme.py",)
 """Files with long tests that every run takes whole: README's figures and output."""
 
@@ -104,16 +105,21 @@ def _not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
 
 def _long_and_not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
     """The long tests that this run leaves out."""
-    long, packages = _listed_as_long(), dict[str, list[pytest.Item]]()
+    long, packages = _long_seconds(), dict[str, list[pytest.Item]]()
     for item in items:
         if _test_of(item.nodeid) in long:
             packages.setdefault("/".join(item.nodeid.partition("::")[0].split("/")[:2]), []).append(item)
-    return set[pytest.Item]().union(*(_all_but(own, -(-len(own) // IN_SO_MANY), package) for package, own in packages.items()))
+    left = set[pytest.Item]()
+    for own in packages.values():
+        weights = {item: long[_test_of(item.nodeid)] * random.Random(f"{os.environ[DRAW]} {item.nodeid}").random() for item in own}
+        left |= {item for item in own if weights[item] > max(MEAN_SECONDS, min(weights.values()))}
+    return left
 
 
-def _listed_as_long() -> set[str]:
-    """The tests of LONG_LIST; none where there is no such file."""
-    return set(LONG_LIST.read_text().split()) if LONG_LIST.is_file() else set()
+def _long_seconds() -> dict[str, float]:
+    """The tests of LONG_LIST with their seconds; none where there is no such file."""
+    lines = LONG_LIST.read_text().splitlines() if LONG_LIST.is_file() else []
+    return {test: float(seconds) for test, seconds in map(str.split, lines)}
 
 
 def _all_but(items: list[pytest.Item], count: int, name: str) -> set[pytest.Item]:
@@ -135,8 +141,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if report.when == "call":
             test = _test_of(report.nodeid)
             seconds[test] = max(seconds.get(test, 0.0), report.duration)
-    long = (_listed_as_long() - seconds.keys()) | {test for test, most in seconds.items() if most >= LONG_SECONDS and not test.startswith(ALWAYS)}
-    LONG_LIST.write_text("\n".join(sorted(long)) + "\n")
+    taken = {test: most for test, most in seconds.items() if most >= LONG_SECONDS and not test.startswith(ALWAYS)}
+    long = {test: most for test, most in _long_seconds().items() if test not in seconds} | taken
+    LONG_LIST.write_text("".join(f"{test} {most:.1f}\n" for test, most in sorted(long.items())))
 
 
 @pytest.hookimpl(optionalhook=True)

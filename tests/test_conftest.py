@@ -130,17 +130,20 @@ def test_quick(): pass
 """
 
 
-def test_a_run_draws_one_in_seven_of_the_long_tests_of_a_package(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_draws_long_tests_the_more_seldom_the_longer_they_are(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TILEWRIGHT_EXAMPLES", raising=False)
     started(LONG, pytester)
     (written,) = Path(pytester.path).glob("test_*.py")
-    Path(pytester.path, "long_tests.txt").write_text(f"{written.name}::test_long\n")
     found = list[str]()
-    for number in ("1", "1", "2"):
+    for number, seconds in (("2", 0.2), ("2", 0.2), ("3", 0.2), ("2", 20), ("3", 20)):
+        Path(pytester.path, "long_tests.txt").write_text(f"{written.name}::test_long {seconds}\n")
         monkeypatch.setenv("TILEWRIGHT_DRAW", number)
-        pytester.runpytest_subprocess("-q").assert_outcomes(passed=3, deselected=9)
+        assert pytester.runpytest_subprocess("-q").ret == 0
         found.append(drawn_cases(pytester))
     assert found[0] == found[1] != found[2]
+    counts = [len(each.split()) for each in found]
+    assert 1 < counts[0] < 11 > counts[2] > 1
+    assert counts[3:] == [1, 1], "at least one of a package"
     for asked, passed in ((f"{written.name}::test_long", 11), (written.name, 12)):
         pytester.runpytest_subprocess(asked).assert_outcomes(passed=passed)
 
@@ -149,12 +152,13 @@ def test_the_list_of_long_tests_is_written_by_their_times(pytester: pytest.Pytes
     monkeypatch.setenv("TILEWRIGHT_EXAMPLES", "1")
     started(LONG, pytester)
     path, (written,) = Path(pytester.path, "long_tests.txt"), Path(pytester.path).glob("test_*.py")
-    path.write_text(f"elsewhere.py::test_other\n{written.name}::test_quick\n")
+    path.write_text(f"elsewhere.py::test_other 3.0\n{written.name}::test_quick 0.7\n")
     pytester.runpytest_subprocess("-q", "--update-long").assert_outcomes(passed=12)
-    assert path.read_text().split() == ["elsewhere.py::test_other", f"{written.name}::test_long"]
+    assert path.read_text().splitlines() == ["elsewhere.py::test_other 3.0", f"{written.name}::test_long 0.5"]
 
 
 def test_every_long_test_is_there() -> None:
-    for test in (ROOT / "tests" / "long_tests.txt").read_text().split():
+    for line in (ROOT / "tests" / "long_tests.txt").read_text().splitlines():
+        test, _ = line.split()
         file, _, name = test.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(), test
