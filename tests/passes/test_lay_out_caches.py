@@ -11,7 +11,7 @@ import pytest
 from tests.graph.imported import node_of, run
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import FUSED
-from toolchain.graph.state_moves import carried_pairs
+from toolchain.graph.states import carried_pairs
 from toolchain.operations.library import builtin_kinds
 from toolchain.passes.context import Context, Device
 from toolchain.passes.fuse import Fuse

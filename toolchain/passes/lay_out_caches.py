@@ -1,7 +1,7 @@
 """Caches by heads on sequences: rows that move up in [batch, heads, rows, channels of a head], with new ones behind them, as exporters write them.
 
 On sequences [batch, rows, channels] heads are channels side by side, so that the rows become one operation, and attention reads them there. A cache
-itself stays by heads; between steps the sequence goes round in its place (`toolchain.graph.state_moves`).
+itself stays by heads; between steps the sequence goes round in its place (`toolchain.graph.states`).
 
 A new row that takes the place of one in a cache on sequences, as a condition says, is written with flags along the last axis, as an operation of
 machines reads them.

@@ -16,7 +16,7 @@ from toolchain.graph.quantisation.requantisation import weight_scale
 from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
 from toolchain.graph.quantisation.table import Means, Table, with_moved
 from toolchain.graph.rewrite import drop_unused_constants
-from toolchain.graph.state_moves import carried_pairs
+from toolchain.graph.states import carried_pairs
 from toolchain.operations.ending import of_call
 from toolchain.passes.align_joins import align_joins, with_aligned_joins
 from toolchain.passes.budget import Costly, Trials, costly_calls, held_out

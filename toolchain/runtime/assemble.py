@@ -15,8 +15,7 @@ from toolchain.graph.nodes import Identifier, all_nodes, called_functions, neede
 from toolchain.graph.preparation import Preparation
 from toolchain.graph.regions import REGION
 from toolchain.graph.rewrite import shape_of
-from toolchain.graph.state_moves import carried
-from toolchain.graph.states import NONE
+from toolchain.graph.states import NONE, carried
 from toolchain.graph.work import Work, host_work
 from toolchain.passes.placement import is_boundary
 from toolchain.runtime.bundle import data_name, target_of

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import model, n, save
-from tests.graph.test_state_moves import BY_HEADS, HEADS, ROWS, step
+from tests.graph.test_states import BY_HEADS, HEADS, ROWS, step
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.quantisation import table
 from toolchain.graph.quantisation.ranges import Spread

@@ -16,8 +16,7 @@ from toolchain.graph.files import check_constants, ir_tensor, read_proto, take_w
 from toolchain.graph.importing.fold_nodes import lift_constants
 from toolchain.graph.importing.foreign_operators import WRITTEN, drop_maps, share_floats, write_out
 from toolchain.graph.importing.fused_layers import has_layers, lend_layers, write_layers
-from toolchain.graph.importing.parts import chain_concats, write_parts
-from toolchain.graph.importing.product_parts import split_products
+from toolchain.graph.importing.parts import chain_concats, split_products, write_parts
 from toolchain.graph.importing.resolve import resolve_shapes
 from toolchain.graph.importing.shapes import check_shapes, fix_dims, is_taken
 from toolchain.graph.importing.versions import to_opset

@@ -19,7 +19,7 @@ from toolchain.graph.nodes import shape_text
 from toolchain.graph.quantisation.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import ONCE, Session, run_session
-from toolchain.graph.state_moves import MOVES
+from toolchain.graph.states import MOVES
 from toolchain.graph.store import open_model
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.errors import fail
