@@ -12,9 +12,8 @@ from toolchain.analysis.state import State, new_state
 from toolchain.emulator import native, numpy_engine, reference
 from toolchain.isa.checks import build_program
 from toolchain.isa.program import Ints, Program
-from toolchain.operations.float_stages import evaluate_halves
+from toolchain.operations.float_stages import bits_of_held, evaluate_halves, held_of_bits, rounded
 from toolchain.operations.floating import Bounds
-from toolchain.operations.formats import bits_of_held, held_of_bits, rounded
 from toolchain.operations.library import kinds_of
 from toolchain.operations.operation import make_operation
 from toolchain.schedule.kernels.kernel_file import load_kernels

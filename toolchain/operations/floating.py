@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from toolchain.operations.float_stages import added_up, blocks_of, evaluate_halves, is_small
-from toolchain.operations.formats import DTYPES, SINGLE, bits_of_held, held_of_bits, rounded
+from toolchain.operations.float_stages import DTYPES, SINGLE, added_up, bits_of_held, blocks_of, evaluate_halves, held_of_bits, is_small, rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.numbers import Attributes, bits_of, extents_of, numbers_of, of_bits
 from toolchain.operations.reads import Place, Read, in_parts, read_all

@@ -28,8 +28,8 @@ from toolchain.graph.quantisation.own_arithmetic import own_total
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute
 from toolchain.operations.ending import quantize, scaling_operands, zero_names
+from toolchain.operations.float_stages import rounded
 from toolchain.operations.floating import computable, ordered
-from toolchain.operations.formats import rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import Attributes

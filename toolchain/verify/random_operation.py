@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from toolchain.graph.quantisation.requantisation import LONGEST
 from toolchain.operations.ending import by_channel, of_call, zero_names
+from toolchain.operations.float_stages import DTYPES, rounded
 from toolchain.operations.floating import Bounds, computable
-from toolchain.operations.formats import DTYPES, rounded
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, followed_numbers, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of

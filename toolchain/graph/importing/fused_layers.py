@@ -15,12 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from toolchain.graph.importing.foreign_operators import CONVOLUTION, VENDOR, Facts, Key, Known, Layer, LayerRule
 from toolchain.graph.importing.fused_attention import (
+    grouped_attention,
     packed_attention,
     separate_attention,
     standard_attention,
 )
 from toolchain.graph.importing.fused_rotary import standard_rotary, vendor_rotary
-from toolchain.graph.importing.grouped_attention import grouped_attention
 from toolchain.graph.importing.resolve import infer_partly
 from toolchain.graph.nodes import REASON, replace_nodes
 from toolchain.graph.rewrite import ONNX_DOMAINS

@@ -1,8 +1,8 @@
-"""Parts of a tensor's channels: a Split becomes a Slice for each part that is read, and a Concat of all parts, in order, takes the whole; a product by
-known weights of which others read parts alone, such as queries, keys and values side by side, becomes a product for each part.
+"""Parts of a tensor's channels: a Split becomes a Slice for each part that is read, and a Concat of all parts, in order, takes the whole; a product
+of which others read parts alone, such as queries, keys and values side by side, becomes a product for each part.
 
 A slice has one result, so it can be an operation. YOLO's blocks split a tensor and join its parts again with results of one of them. A product by its
-columns of the weights has one result, too, so that no machine has to cut it."""
+columns of known weights has one result, too, so that no machine has to cut it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

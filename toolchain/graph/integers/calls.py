@@ -27,8 +27,8 @@ from toolchain.graph.rewrite import constant, known_shape
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import open_model
 from toolchain.operations.ending import of_call, quantize
+from toolchain.operations.float_stages import GREATEST, rounded
 from toolchain.operations.floating import evaluate_call
-from toolchain.operations.formats import GREATEST, rounded
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds, builtin_kinds, kind_named
 from toolchain.operations.numbers import Attributes, attribute_numbers

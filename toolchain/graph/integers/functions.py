@@ -23,7 +23,7 @@ from toolchain.graph.integers.endings import ROUND, STORED, centred_text, clip_t
 from toolchain.graph.integers.narrow import EXACT, is_exact, narrow, row_sums
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, is_operator
 from toolchain.operations.ending import by_channel, first_stored, scaling_attributes, scaling_operands, zero_names
-from toolchain.operations.formats import GREATEST
+from toolchain.operations.float_stages import GREATEST
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.spec.arrays import Array
 from toolchain.spec.model.quantisation import Format, Numerics
