@@ -203,7 +203,7 @@ def _pair(built: Sequence[tuple["Job", str]]) -> str:
     """Both pages, and the comparison of their folders."""
     from toolchain.commands.compare import read_side
     from toolchain.report.comparison import Comparison, comparison_page
-    from toolchain.report.studio.page import pair_page
+    from toolchain.report.studio_page import pair_page
 
     names = [str(job.folder) for job, _ in built]
     return pair_page(names, [page for _, page in built], comparison_page(Comparison(tuple(map(read_side, names)))))
@@ -226,8 +226,8 @@ def page_of(job: "Job", profile: str | None = None) -> str:
     """
     from toolchain.accuracy.closeness import read_inference
     from toolchain.report.device_profile import profile_file
-    from toolchain.report.studio.page import studio_page
-    from toolchain.report.studio.regions import measured_regions, studio_regions
+    from toolchain.report.studio_page import studio_page
+    from toolchain.report.studio_regions import measured_regions, studio_regions
     from toolchain.report.summary import summarise_model
     from toolchain.tasks.actions.paths import infer_file, read_result, verdict_file
     from toolchain.tasks.actions.report import built_of

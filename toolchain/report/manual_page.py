@@ -12,8 +12,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from toolchain.isa.assembly import Example
+from toolchain.report.machine_picture import BLOCK_TALL, BLOCK_WIDE, machine_picture
 from toolchain.report.manual import NONE, bit_cells, manual_markdown
-from toolchain.report.studio.machine_picture import TALL, WIDE, machine_picture
 from toolchain.report.tables import html_environment
 from toolchain.spec.model import Instruction, Machine
 
@@ -52,8 +52,9 @@ def manual_html(machine: Machine, examples: Mapping[str, Example] = NONE) -> str
     headings = _linked(tokens)
     body = renderer.render(tokens, reader.options, {})
     start = body.index("<h2")  # the contents stand behind the summary
+    picture, size = machine_picture(machine), (BLOCK_WIDE, BLOCK_TALL)
     return environment.get_template("manual.html.j2").render(
-        label=machine.name, headings=headings, picture=machine_picture(machine), number=0, size=(WIDE, TALL), summary=body[:start], body=body[start:]
+        label=machine.name, headings=headings, picture=picture, number=0, size=size, summary=body[:start], body=body[start:]
     )
 
 

@@ -1,4 +1,5 @@
-"""The page of a build: every part drawn, the rooflines of its machines too, and one selection for all; and the pages of two builds as one."""
+"""The studio: a build as a whole on one page, every part drawn and linked by operation, the rooflines of its machines too; and the pages of two
+builds as one."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.report.explain_text import ms_text
+from toolchain.report.graph_picture import BOX_TALL, BOX_WIDE, GraphPicture, Key, graph_picture
+from toolchain.report.machine_picture import BLOCK_TALL, BLOCK_WIDE, MachinePicture, machine_picture, rate_text
 from toolchain.report.measured_times import headline
 from toolchain.report.region_use import OperationUse, RegionUse
-from toolchain.report.studio.graph_picture import TALL, WIDE, GraphPicture, Key, graph_picture
-from toolchain.report.studio.machine_picture import TALL as BLOCK_TALL
-from toolchain.report.studio.machine_picture import WIDE as BLOCK_WIDE
-from toolchain.report.studio.machine_picture import MachinePicture, machine_picture, rate_text
-from toolchain.report.studio.regions import StudioRegion, group_text, regions_data, slots_text, tile_text
+from toolchain.report.studio_regions import StudioRegion, group_text, regions_data, slots_text, tile_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import summary_rows
 from toolchain.report.tables import counted, html_environment, scaled
@@ -132,7 +131,7 @@ def studio_page(built: Built, summary: Summary, regions: Sequence[StudioRegion],
     data = {"regions": regions_data(regions), "operations": _operations(graph, summary, regions)}
     return environment.get_template("studio/studio.html.j2").render(
         s=summary, facts=list(summary_rows(summary)), machines=[_machine_view(machine, summary) for machine in built.machines.values()],
-        graph=graph, box=(WIDE, TALL), size=(BLOCK_WIDE, BLOCK_TALL), regions=regions, data=script_data(data),
+        graph=graph, box=(BOX_WIDE, BOX_TALL), size=(BLOCK_WIDE, BLOCK_TALL), regions=regions, data=script_data(data),
         number=group_numbers(regions), link=link_of, noise=[(name, value) for name, value in verified.noise if value is not None],
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from toolchain.report.placement import FOLDED, HOST, NodePlaces, Placed
 
-WIDE, TALL, ACROSS, DOWN = 176, 40, 24, 30
+BOX_WIDE, BOX_TALL, ACROSS, DOWN = 176, 40, 24, 30
 """Width and height of a box, and the room beside and below it; pixels."""
 BEND = 14
 """Room for an edge that passes a layer."""
@@ -75,9 +75,9 @@ def graph_picture(floats: ir.Model, placement: NodePlaces) -> GraphPicture:
     layers, chains = _layers(graph)
     at = _places(layers)
     boxes = tuple(_boxes(nodes, placed, at))
-    width = max((x + (WIDE if isinstance(point, tuple) else BEND) for point, (x, _) in at.items()), default=0) + ACROSS
-    edges = tuple(Edge(*ends, name, _path([at[ends[0]], *(at[bend] for bend in chains[ends]), at[ends[1]]])) for ends, name in tensors.items())
-    return GraphPicture(width, len(layers) * (TALL + DOWN) + DOWN, boxes, edges)
+    width = max((x + (BOX_WIDE if isinstance(point, tuple) else BEND) for point, (x, _) in at.items()), default=0) + ACROSS
+    edges = tuple(Edge(*ends, name, _edge_path([at[ends[0]], *(at[bend] for bend in chains[ends]), at[ends[1]]])) for ends, name in tensors.items())
+    return GraphPicture(width, len(layers) * (BOX_TALL + DOWN) + DOWN, boxes, edges)
 
 
 def _key(placed: Placed) -> Key:
@@ -147,13 +147,13 @@ def _places(layers: Sequence[Sequence[Point]]) -> dict[Point, tuple[int, int]]:
     for number, (layer, width) in enumerate(zip(layers, widths, strict=True)):
         x = ACROSS + (widest - width) // 2
         for point in layer:
-            found[point] = (x, DOWN // 2 + number * (TALL + DOWN))
+            found[point] = (x, DOWN // 2 + number * (BOX_TALL + DOWN))
             x += _room(point)
     return found
 
 
 def _room(point: Point) -> int:
-    return BEND + ACROSS // 2 if isinstance(point, _Place) else WIDE + ACROSS
+    return BEND + ACROSS // 2 if isinstance(point, _Place) else BOX_WIDE + ACROSS
 
 
 def _boxes(nodes: Sequence[ir.Node], placed: Mapping[str, Placed], at: Mapping[Point, tuple[int, int]]) -> Iterator[Box]:
@@ -172,15 +172,15 @@ def _shape(node: ir.Node) -> str:
     return "" if shape is None else "x".join(str(size) for size in shape)
 
 
-def _path(points: Sequence[tuple[int, int]]) -> str:
+def _edge_path(points: Sequence[tuple[int, int]]) -> str:
     """From the lower side of the first box through all bends to the upper side of the last."""
     (x, y), last = points[0], len(points) - 1
-    x, y = x + WIDE // 2, y + TALL
+    x, y = x + BOX_WIDE // 2, y + BOX_TALL
     path = f"M{x} {y}"
     for number, (left, top) in enumerate(points[1:], 1):
-        to = left + (WIDE if number == last else BEND) // 2
+        to = left + (BOX_WIDE if number == last else BEND) // 2
         path += f"C{x} {(y + top) // 2} {to} {(y + top) // 2} {to} {top}"
         if number < last:
-            path += f"V{top + TALL}"
-        x, y = to, top + TALL
+            path += f"V{top + BOX_TALL}"
+        x, y = to, top + BOX_TALL
     return path

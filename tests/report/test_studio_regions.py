@@ -8,7 +8,7 @@ import pytest
 
 from bench.browser import unpacked
 from toolchain.report.device_profile import read_profile
-from toolchain.report.studio.regions import (
+from toolchain.report.studio_regions import (
     Rectangles,
     StudioRegion,
     group_text,
@@ -37,7 +37,7 @@ def covers(found: Rectangles, lives: Lives, number: int) -> bool:
 
 @pytest.mark.parametrize("most", [1 << 20, 0])
 def test_every_life_is_in_a_rectangle(region: StudioRegion, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolchain.report.studio.regions.MOST", most)
+    monkeypatch.setattr("toolchain.report.studio_regions.MOST", most)
     maps = list(memory_maps(region.tested))
     assert maps
     for found, (memory, lives) in zip(maps, lives_of(region.timeline), strict=True):
@@ -93,7 +93,7 @@ def test_a_profile_of_another_build_is_refused(regions: list[StudioRegion]) -> N
 
 
 def test_listings_are_left_out_where_there_is_no_room(regions: list[StudioRegion], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolchain.report.studio.regions.MOST_LISTED", len(regions[0].tested.program))
+    monkeypatch.setattr("toolchain.report.studio_regions.MOST_LISTED", len(regions[0].tested.program))
     first, second = regions_data(regions)
     assert "text" in first
     assert "hex" in first

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.networks import Case, case, nothing
-from toolchain.report.studio.graph_picture import ACROSS, DOWN, TALL, WIDE, GraphPicture, graph_picture
+from toolchain.report.graph_picture import ACROSS, BOX_TALL, BOX_WIDE, DOWN, GraphPicture, graph_picture
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,10 @@ def test_edges_go_down_and_boxes_stand_apart(picture: GraphPicture) -> None:
     at = {box.key: box for box in picture.boxes}
     assert picture.edges
     for edge in picture.edges:
-        assert at[edge.target].y >= at[edge.source].y + TALL + DOWN
+        assert at[edge.target].y >= at[edge.source].y + BOX_TALL + DOWN
     for one, other in combinations(picture.boxes, 2):
-        assert abs(one.x - other.x) >= WIDE + ACROSS or abs(one.y - other.y) >= TALL + DOWN
-    assert all(0 <= box.x <= picture.width - WIDE and 0 <= box.y <= picture.height - TALL for box in picture.boxes)
+        assert abs(one.x - other.x) >= BOX_WIDE + ACROSS or abs(one.y - other.y) >= BOX_TALL + DOWN
+    assert all(0 <= box.x <= picture.width - BOX_WIDE and 0 <= box.y <= picture.height - BOX_TALL for box in picture.boxes)
 
 
 def test_the_same_graph_has_the_same_picture(built_case: Case, picture: GraphPicture) -> None:

@@ -1,9 +1,9 @@
-"""The network that all tests of the page share: two regions on VTA, a gate on the host between them."""
+"""The network that all tests of the studio share: two regions on VTA, a gate on the host between them."""
 
 import pytest
 
 from tests.report.networks import Case, case, split
-from toolchain.report.studio.regions import StudioRegion, studio_regions
+from toolchain.report.studio_regions import StudioRegion, studio_regions
 
 RECORD = {"taken": "greedy", "candidates": [{"candidate": "greedy", "cycles": 7}, {"candidate": "worse", "cycles": None}]}
 

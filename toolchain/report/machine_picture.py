@@ -7,7 +7,7 @@ from toolchain.report.tables import scaled
 from toolchain.spec.model import Machine, Memory
 from toolchain.spec.model.instructions import Resource
 
-WIDE, TALL, GAP, HEAD = 190, 46, 14, 26
+BLOCK_WIDE, BLOCK_TALL, GAP, HEAD = 190, 46, 14, 26
 """Width and height of a block, the room between blocks, and that of a frame's title; pixels."""
 ROOM = 170
 """Between columns, for the arrows."""
@@ -61,7 +61,7 @@ def machine_picture(machine: Machine) -> MachinePicture:
     """Memories of the device to the left of the units, those of inner levels to the right, each level in a frame with its count."""
     outer = [memory for memory in machine.memories if memory.scope == "device"]
     inner = [level.name for level in machine.levels if any(memory.scope == level.name for memory in machine.memories)]
-    middle, right = WIDE + ROOM, 2 * (WIDE + ROOM)
+    middle, right = BLOCK_WIDE + ROOM, 2 * (BLOCK_WIDE + ROOM)
     frames, blocks = list[ScopeFrame](), list[Block]()
     columns = [[("the device", outer)], [], [(_count(machine, name), [m for m in machine.memories if m.scope == name]) for name in inner]]
     for x, column in zip((GAP, middle + GAP, right + GAP), columns, strict=True):
@@ -75,21 +75,21 @@ def machine_picture(machine: Machine) -> MachinePicture:
         frames.append(_frame(_unit_title(machine), middle + GAP, GAP, len(machine.units)))
         blocks += (
             Block(unit.name, "unit", (unit.name, "queue without limit" if unit.depth is None else f"queue of {unit.depth}"), unit.doc,
-                  middle + GAP, GAP + HEAD + number * (TALL + GAP))
+                  middle + GAP, GAP + HEAD + number * (BLOCK_TALL + GAP))
             for number, unit in enumerate(machine.units)
         )  # fmt: skip
-    width = max((frame.x + frame.width for frame in frames), default=WIDE) + GAP
-    height = max((frame.y + frame.height for frame in frames), default=TALL) + GAP
+    width = max((frame.x + frame.width for frame in frames), default=BLOCK_WIDE) + GAP
+    height = max((frame.y + frame.height for frame in frames), default=BLOCK_TALL) + GAP
     return MachinePicture(width, height, tuple(blocks), tuple(frames), tuple(_arrows(machine, blocks)))
 
 
 def _frame(title: str, x: int, y: int, blocks: int) -> ScopeFrame:
-    return ScopeFrame(title, x - GAP // 2, y, WIDE + GAP, HEAD + blocks * (TALL + GAP) - GAP // 2)
+    return ScopeFrame(title, x - GAP // 2, y, BLOCK_WIDE + GAP, HEAD + blocks * (BLOCK_TALL + GAP) - GAP // 2)
 
 
 def _stack(memories: Sequence[Memory], machine: Machine, x: int, y: int) -> Iterator[Block]:
     for number, memory in enumerate(memories):
-        yield Block(memory.name, "memory", (memory.name, _size(memory, machine)), memory.doc, x, y + number * (TALL + GAP))
+        yield Block(memory.name, "memory", (memory.name, _size(memory, machine)), memory.doc, x, y + number * (BLOCK_TALL + GAP))
 
 
 def _size(memory: Memory, machine: Machine) -> str:
@@ -120,7 +120,7 @@ def _arrows(machine: Machine, blocks: Sequence[Block]) -> Iterator[Arrow]:
         for number, (write, names) in enumerate(((False, unit.reads), (True, unit.writes))):
             for name in dict.fromkeys(_memory(machine, name) for name in names):
                 if ("memory", name) in at:
-                    yield Arrow(unit.name, name, write, _path(own, at["memory", name], write, number))
+                    yield Arrow(unit.name, name, write, _arrow_path(own, at["memory", name], write, number))
 
 
 def _memory(machine: Machine, name: str) -> str:
@@ -128,11 +128,11 @@ def _memory(machine: Machine, name: str) -> str:
     return machine.view[name].memory if name in machine.view else name
 
 
-def _path(unit: Block, memory: Block, write: bool, lane: int) -> str:
+def _arrow_path(unit: Block, memory: Block, write: bool, lane: int) -> str:
     """A curve between the sides that face each other; reads end above the middle of a block, writes below it."""
     left = memory.x < unit.x
-    a, b = (unit.x, memory.x + WIDE) if left else (unit.x + WIDE, memory.x)
-    shift = TALL // 3 + lane * TALL // 3
+    a, b = (unit.x, memory.x + BLOCK_WIDE) if left else (unit.x + BLOCK_WIDE, memory.x)
+    shift = BLOCK_TALL // 3 + lane * BLOCK_TALL // 3
     ends = [(a, unit.y + shift), (b, memory.y + shift)]
     (x1, y1), (x2, y2) = ends if write else ends[::-1]
     tip = x2 + (5 if x2 < x1 else -5)  # the arrow's head has its own length

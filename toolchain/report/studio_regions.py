@@ -1,4 +1,4 @@
-"""The regions of a build with their programs, timed: the base of everything that the page shows of them; and on-chip memory over time."""
+"""The regions of a build with their programs, timed: the base of everything that the studio shows of them; and on-chip memory over time."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -15,8 +15,8 @@ from tests.report.networks import Case
 from tests.report.test_timeline_data import HOSTILE, Tags
 from toolchain.accuracy.closeness import Closeness
 from toolchain.report.region_use import OperationUse, RegionUse
-from toolchain.report.studio.page import group_numbers, pair_page, roofline, studio_page
-from toolchain.report.studio.regions import StudioRegion
+from toolchain.report.studio_page import group_numbers, pair_page, roofline, studio_page
+from toolchain.report.studio_regions import StudioRegion
 from toolchain.report.summary import Summary, Told, summarise_model
 from toolchain.spec.load import load_machine
 from toolchain.verify.built import Built

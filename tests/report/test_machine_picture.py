@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from toolchain.report.studio.machine_picture import TALL, WIDE, machine_picture, rate_text
+from toolchain.report.machine_picture import BLOCK_TALL, BLOCK_WIDE, machine_picture, rate_text
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.instructions import Resource
 
@@ -18,8 +18,8 @@ def test_every_part_is_drawn_once_and_within_the_picture(name: str) -> None:
     assert sorted(b.name for b in picture.blocks if b.role == "memory") == sorted(m.name for m in machine.memories)
     assert [b.name for b in picture.blocks if b.role == "unit"] == [u.name for u in machine.units]
     for one, other in combinations(picture.blocks, 2):
-        assert abs(one.x - other.x) >= WIDE or abs(one.y - other.y) >= TALL
-    assert all(0 <= b.x <= picture.width - WIDE and 0 <= b.y <= picture.height - TALL for b in picture.blocks)
+        assert abs(one.x - other.x) >= BLOCK_WIDE or abs(one.y - other.y) >= BLOCK_TALL
+    assert all(0 <= b.x <= picture.width - BLOCK_WIDE and 0 <= b.y <= picture.height - BLOCK_TALL for b in picture.blocks)
 
 
 @pytest.mark.parametrize("name", MACHINES)
