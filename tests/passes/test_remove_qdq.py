@@ -23,7 +23,7 @@ from toolchain.accuracy.errors import measure_errors
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.importing.load import load_graph
 from toolchain.graph.integers.functions import INTEGER, kind_of
-from toolchain.graph.intervals import limit
+from toolchain.graph.operators import limit
 from toolchain.graph.quantisation.ranges import calibration_kind
 from toolchain.graph.session import open_session, run_session
 from toolchain.graph.store import Store, open_model

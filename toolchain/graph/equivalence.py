@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.intervals import interval_of
+from toolchain.graph.operators import interval_of
 from toolchain.graph.pieces import OPERAND, WHOLE, Crop, Pieces, SourceModel, cropped, enough, looks_out
 from toolchain.graph.rewrite import captured, is_float, known_shape
 from toolchain.graph.session import ONCE, run_session

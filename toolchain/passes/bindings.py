@@ -7,8 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.intervals import limit
-from toolchain.graph.operators import affine_of, pads_of, per_channel, repeats, transposed_window_of, window_of
+from toolchain.graph.operators import affine_of, limit, pads_of, per_channel, repeats, transposed_window_of, window_of
 from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.operations.numbers import Attributes
 from toolchain.passes.matching import Match

@@ -23,7 +23,7 @@ from toolchain.graph.integers.calls import (
     read_call,
 )
 from toolchain.graph.integers.functions import CHANNELS, FUSED, kind_of, variant_of
-from toolchain.graph.intervals import ANY, Interval, limits_of
+from toolchain.graph.operators import ANY, Interval, limits_of
 from toolchain.graph.quantisation.own_arithmetic import own_total
 from toolchain.graph.quantisation.requantisation import Stored, channel_factors, product, table, total
 from toolchain.graph.rewrite import add_constant, constant, drop_unused_constants, fresh_name, is_operator, substitute

@@ -17,8 +17,8 @@ from toolchain.graph.integers.calls import (
     refusals_of,
 )
 from toolchain.graph.integers.functions import FUSED, kind_of, variant_of
-from toolchain.graph.intervals import limits_of
 from toolchain.graph.nodes import REASON
+from toolchain.graph.operators import limits_of
 from toolchain.graph.quantisation.scales import tensors_of
 from toolchain.graph.quantisation.table import Table
 from toolchain.graph.rewrite import clip, is_operator, single_use, substitute

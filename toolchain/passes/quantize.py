@@ -10,10 +10,9 @@ import onnx_ir as ir
 
 from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
-from toolchain.graph.quantisation.output_ranges import Reader, judge_scales
 from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, ROUNDED_TO_BF16, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
-from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, fused_calls, scale_choices
+from toolchain.graph.quantisation.scales import RangeChoice, Reader, choose_scales, choose_zeros, fused_calls, judge_scales, scale_choices
 from toolchain.graph.quantisation.table import Means, Table, with_moved
 from toolchain.graph.rewrite import drop_unused_constants
 from toolchain.graph.states import carried_pairs

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from toolchain.graph.equivalence import STEP
 from toolchain.graph.integers.calls import FLOAT_NAME, SCALE, integer_tensors
-from toolchain.graph.intervals import ANY, Interval, interval_of, limits_of, stored_interval
+from toolchain.graph.operators import ANY, Interval, interval_of, limits_of, stored_interval
 from toolchain.graph.quantisation.ranges import Spread
 from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.graph.rewrite import clip, constant, drop_unused_constants, is_operator, replace_value, single_use, substitute

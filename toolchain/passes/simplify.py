@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.intervals import interval_of, pad_fill
+from toolchain.graph.operators import interval_of, pad_fill
 from toolchain.graph.rewrite import bypass, constant, drop_unused_constants, integer, ints, is_operator, known_shape, text
 from toolchain.passes.context import Context, Pass
 

@@ -1,18 +1,37 @@
-"""Laws of scales: tensors that move values share one, every shift that follows exists, and a tensor that was not calibrated is told."""
+"""Laws of scales: tensors that move values share one, every shift that follows exists, and a tensor that was not calibrated is told. By the outputs
+of layers, a value that a layer ignores may be cut off, one that it multiplies may not."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolchain.graph.integers.calls import Call
+from tests.graph.imported import F, imported
+from tests.graph.onnx_builder import n
+from toolchain.graph.integers.calls import Call, read_call
 from toolchain.graph.integers.endings import average_fraction
+from toolchain.graph.integers.functions import FUSED
 from toolchain.graph.quantisation.ranges import Spread, position
-from toolchain.graph.quantisation.scales import RangeChoice, choose_scales, choose_zeros, groups_of, product_position, tensors_of
+from toolchain.graph.quantisation.scales import (
+    Choice,
+    RangeChoice,
+    Reader,
+    choose_scales,
+    choose_zeros,
+    judge_scales,
+    product_position,
+    scale_groups,
+    tensors_of,
+)
 from toolchain.graph.quantisation.table import SeenTensor, Table
+from toolchain.graph.rewrite import constant
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
 from toolchain.operations.numbers import complete
 from toolchain.operations.whole import constants_of, unmet
+from toolchain.passes.context import Context
+from toolchain.passes.fuse import Fuse
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import Numerics, Range
@@ -48,12 +67,12 @@ def test_activations_of_a_call() -> None:
 
 
 def test_groups_are_of_what_moves() -> None:
-    groups = groups_of(NETWORK, Numerics())
+    groups = scale_groups(NETWORK, Numerics())
     together: dict[str, set[str]] = {}
     for name, group in groups.items():
         together.setdefault(group, set()).add(name)
     assert sorted(map(sorted, together.values())) == [["a", "b", "d", "e"], ["c"], ["f", "g"], ["h"], ["x"]]
-    joined = groups_of(NETWORK, Numerics(one_scale=("average_pool",)))
+    joined = scale_groups(NETWORK, Numerics(one_scale=("average_pool",)))
     assert joined["e"] == joined["f"]
 
 
@@ -67,7 +86,7 @@ def test_every_shift_of_a_power_of_two_exists(largest: dict[str, float], weights
     numerics = Numerics(align=Range(0, align))
     scales = choose_scales(NETWORK, weights, numerics, table(largest), MAX)
     assert all(np.frexp(scale)[0] == 0.5 for scale in scales.values())
-    groups = groups_of(NETWORK, numerics)
+    groups = scale_groups(NETWORK, numerics)
     assert len({(groups[name], scales[name]) for name in TENSORS}) == len(set(groups.values()))
     at = {name: position(scale) for name, scale in scales.items()}
     for each in NETWORK:
@@ -101,7 +120,7 @@ def test_nothing_is_clipped_by_the_largest_values(largest: dict[str, float], wei
 
 def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
     largest = {name: 1.0 + k for k, name in enumerate(TENSORS)}
-    groups, scales = groups_of(NETWORK, Numerics()), choose_scales(NETWORK, {}, Numerics(form="multiplier"), table(largest), MAX)
+    groups, scales = scale_groups(NETWORK, Numerics()), choose_scales(NETWORK, {}, Numerics(form="multiplier"), table(largest), MAX)
     wanted = [max(largest[other] for other in TENSORS if groups[other] == groups[name]) for name in TENSORS]
     np.testing.assert_allclose([scales[name] * 127 for name in TENSORS], wanted, rtol=1e-6)
 
@@ -109,7 +128,7 @@ def test_scales_of_multipliers_are_the_ranges_themselves() -> None:
 def test_what_shares_a_scale_shares_its_zero() -> None:
     seen = {name: SeenTensor(Spread(1.0 + k, (), -float(k), 1.0 + k), ()) for k, name in enumerate(TENSORS)}
     numerics = Numerics(form="multiplier", zero_points=True, activation=Range(0, 255))
-    zeros, groups = choose_zeros(NETWORK, numerics, Table(1, seen)), groups_of(NETWORK, numerics)
+    zeros, groups = choose_zeros(NETWORK, numerics, Table(1, seen)), scale_groups(NETWORK, numerics)
     assert all(zeros[one] == zeros[other] for one in TENSORS for other in TENSORS if groups[one] == groups[other])
     assert zeros["x"] != zeros["h"]
     assert choose_zeros(NETWORK, Numerics(form="multiplier"), Table(1, seen)) == {}
@@ -156,3 +175,46 @@ def test_both_ends_of_a_state_share_scale_and_zero(largest: dict[str, float], we
     zeros = choose_zeros(NETWORK, numerics, held, {taken: made, "beyond": "x"})
     assert (scales[taken], zeros[taken]) == (scales[made], zeros[made])
     assert choose_scales(NETWORK, weights, numerics, held, MAX, states={"beyond": "x"}) == choose_scales(NETWORK, weights, numerics, held, MAX)
+
+
+SCALES = (1.0, 0.5, 0.25)
+
+
+def judged(folder: Path, x: np.ndarray, weights: np.ndarray, zero: int = 0) -> Choice:
+    """The choice for the input of a 1x1 convolution, x [count, 1, channels, h, w]."""
+    model = Fuse().run(imported(folder, [n("Conv", ["x", "w"], ["y"], "y")], x.shape[1:], {"w": weights}), Context())
+    (node,) = (node for node in model.graph if node.domain == FUSED)
+    array = constant(node.inputs[1])
+    assert array is not None
+    choice = Choice(SCALES, zero)
+    judge_scales(model, {"x": choice}, {"x": [Reader(read_call(node, builtin_kinds()), array)]}, {"x": x}, len(x), Numerics())
+    return choice
+
+
+@pytest.mark.parametrize(("weight", "best"), [(1.0, 1.0), (1e-4, 0.25)])
+def test_a_large_channel_counts_by_its_weight(weight: float, best: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-4, 4, (2, 1, 2, 8, 8)).astype(F)
+    x[:, :, 1] *= 30
+    assert judged(tmp_path, x, np.array([[1.0, weight]], F).reshape(1, 2, 1, 1)).best == best
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.floats(1.0, 80.0))
+def test_errors_are_those_of_the_outputs(tmp_path_factory: pytest.TempPathFactory, seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    x, weights = (rng.normal(size=(2, 1, 3, 4, 4)) * size / 3).astype(F), rng.normal(size=(4, 3, 1, 1)).astype(F)
+    choice = judged(tmp_path_factory.mktemp("j"), x, weights)
+    rows, columns = weights.reshape(4, 3).astype(np.float64), x.transpose(2, 0, 1, 3, 4).reshape(3, -1).astype(np.float64)
+    for scale, error in zip(SCALES, choice.errors, strict=True):
+        noise = rows @ (np.clip(np.rint(columns / scale), -128, 127) * scale - columns)
+        assert error == pytest.approx(np.square(noise).sum() / np.square(rows @ columns).sum(), rel=0.05, abs=1e-4)
+
+
+def test_what_no_layer_reads_is_judged_by_its_values(tmp_path: Path) -> None:
+    model = imported(tmp_path, [n("Relu", ["x"], ["y"])], (1, 2, 8, 8))
+    x = np.random.default_rng(0).normal(size=(2, 1, 2, 8, 8)).astype(F) * F(10)
+    choices = {"x": Choice(SCALES), "y": Choice(SCALES)}
+    judge_scales(model, choices, {}, {"x": x}, 2, Numerics())
+    assert choices["x"].best == choices["y"].best == 0.25
+    assert Choice(SCALES).best == 1.0

@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.graph.integers.functions import kind_of
-from toolchain.graph.intervals import pad_fill
 from toolchain.graph.nodes import shape_text
+from toolchain.graph.operators import pad_fill
 from toolchain.graph.quantisation.ranges import BINS, Spread, count, rounded, spread
 from toolchain.graph.rewrite import is_float, is_operator, known_shape, text
 from toolchain.graph.session import ONCE, Session, run_session
