@@ -5,6 +5,7 @@ import re
 import zipfile
 from copy import deepcopy
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,13 @@ from hypothesis import strategies as st
 
 from tests.runtime.small import bundle, images
 from tests.steps_network import built
-from toolchain.runtime.bundle import write_bundle
+from toolchain.runtime.bundle import trusted_bundle, write_bundle
 from toolchain.runtime.executor import load
+from toolchain.runtime.linked import c_library
+from toolchain.runtime.provider import ep_context_model, provider
+from toolchain.runtime.stand_alone import stand_alone
 from toolchain.runtime.step_session import open_steps
+from toolchain.runtime.timing import modelled
 from toolchain.spec.errors import UserError
 
 VALUES: list[Any] = [
@@ -102,6 +107,64 @@ def test_any_tensor_in_place_of_a_state(stepped: dict[str, bytes], tmp_path: Pat
             archive.writestr(name, held)
     said = steps_verdict(tmp_path / "made")
     assert all(re.search(r"\bE[01]\d{3} ", line) for line in said.splitlines())
+
+
+HOSTILE = ("*/ EVIL /*", "../EVIL", "/tmp/EVIL", 'a"; EVIL(); //', "\n#define EVIL 1\n", "EVIL\0", "EVIL" * 400)
+
+
+@pytest.fixture(scope="module", params=["clib", "vta"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a model that a machine computes as a whole, so that it can be exported."""
+    path = tmp_path_factory.mktemp("bundle") / "whole.bundle"
+    write_bundle(path, built(request.param).bundle)
+    return path
+
+
+def exports(path: Path) -> tuple[dict[str, bytes], list[UserError]]:
+    """All files that the bundle can be exported as, by name, and why some forms were refused."""
+    files, refused = dict[str, bytes](), list[UserError]()
+    try:
+        bundle, machines = trusted_bundle(path)
+        modelled(machines, bundle.manifest)
+    except UserError as error:
+        return files, [error]
+    makers = (
+        lambda: c_library(bundle, machines).files,
+        lambda: stand_alone(bundle, machines),
+        lambda: provider(bundle, machines).files,
+        lambda: {"context": ep_context_model(bundle, "x", "").SerializeToString()},
+    )
+    for make in makers:
+        try:
+            files |= make()
+        except UserError as error:
+            refused.append(error)
+    return files, refused
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 1 << 32))
+def test_no_export_has_text_of_its_own_or_leaves_its_folder(whole: Path, tmp_path: Path, seed: int) -> None:
+    """A value or a key of the manifest is another one."""
+    with zipfile.ZipFile(whole) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest, rng = json.loads(members["manifest.json"]), Random(seed)
+    content = manifest["content"]
+    place = rng.choice(places(content))
+    new = rng.choice([*HOSTILE, *(alike(got(content, place)) or VALUES)])
+    if isinstance(place[-1], str) and isinstance(new, str) and rng.random() < 0.3:
+        inner = got(content, place[:-1])
+        inner[new] = inner.pop(place[-1])
+    else:
+        put(content, place, new)
+    with zipfile.ZipFile(tmp_path / "made", "w") as archive:
+        for name, held in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
+            archive.writestr(name, held)
+    files, refused = exports(tmp_path / "made")
+    assert all(re.search(r"\bE[01]\d{3} ", str(error)) for error in refused)
+    for name, text in files.items():
+        assert re.fullmatch(r"[\w.-]+", name)
+        assert name == "context" or not re.search(rb"\*/ EVIL|EVIL\(\)|#define EVIL 1|[./]/EVIL", text)
 
 
 @settings(max_examples=45, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

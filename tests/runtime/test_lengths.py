@@ -13,7 +13,7 @@ from tests.lengths_network import built
 from toolchain.graph.preparation import LengthAxis
 from toolchain.runtime.bundle import MANIFEST, data_name, read_archive, read_bundle, write_archive
 from toolchain.runtime.contents import Bundle, Interface
-from toolchain.runtime.executor import whole_segment
+from toolchain.runtime.executor import with_constants
 from toolchain.runtime.lengths import Bucket, LengthBundle, join_bundles, lengths_text, output_axes, read_any, read_lengths, write_lengths
 from toolchain.spec.errors import UserError
 from toolchain.tasks.actions.paths import bundle_file
@@ -109,7 +109,7 @@ def test_the_own_file_of_the_model_may_be_inside_and_is_read_again(tmp_path: Pat
     found = read_lengths(tmp_path / "x.bundle")
     assert found is not None
     assert data_name(large.raw_data) in found.members
-    restored = whole_segment(found.members[found.lengths.beyond], found.members, "")
+    restored = with_constants(onnx.load_from_string(found.members[found.lengths.beyond]), found.members, "")
     assert {each.name: each.raw_data for each in restored.graph.initializer} == {each.name: each.raw_data for each in whole.graph.initializer}
     with pytest.raises(UserError, match=r"E1104 .*there is no member 'host99\.onnx'"):
         write_lengths(tmp_path / "y.bundle", LengthBundle(replace(joined.lengths, beyond="host99.onnx"), joined.members))

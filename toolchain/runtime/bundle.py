@@ -19,6 +19,7 @@ from typing import Any, cast
 from toolchain.isa.check_machine import check_machine, load_checked_machine
 from toolchain.runtime.bundle_checks import check_signature, plan_faults, trusted_keys
 from toolchain.runtime.contents import Bundle, Manifest, Target, description_name
+from toolchain.runtime.device import check_map
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.files import replacing
 from toolchain.spec.fingerprint import fingerprint, section_hashes
@@ -248,9 +249,14 @@ def write_bundle(path: Path, bundle: Bundle) -> None:
 
 
 def trusted_bundle(path: Path, given: Given = None) -> tuple[Bundle, dict[str, Machine]]:
-    """A bundle from anywhere and its machines by name. Raises as `read_bundle`, for the user's keys, and as `bundle_machines`."""
+    """A bundle from anywhere and its machines by name, whose memories its regions fit. Raises as `read_bundle`, for the user's keys, as
+    `bundle_machines` and as `check_map`."""
     bundle = read_bundle(path, trusted_keys())
-    return bundle, bundle_machines(bundle.manifest.targets, str(path), given, bundle.members)
+    machines = bundle_machines(bundle.manifest.targets, str(path), given, bundle.members)
+    for region in (region for region in bundle.manifest.regions if not region.whole):
+        constants = {segment: bundle.members[member] for segment, member in region.constants.items()}
+        check_map(region.name, machines[region.target], region.map, constants)
+    return bundle, machines
 
 
 def described_bundle(bundle: Bundle, machines: Mapping[str, Machine], place: str) -> Bundle:

@@ -19,6 +19,7 @@ from toolchain.runtime.contents import Bundle, Interface, Manifest, RegionProgra
 from toolchain.runtime.transfers import is_entering, is_leaving
 from toolchain.spec.errors import fail
 from toolchain.spec.files import read_limited
+from toolchain.spec.model import Host
 
 if TYPE_CHECKING:
     from minisign import PublicKey, Signature
@@ -94,9 +95,9 @@ def plan_faults(bundle: Bundle) -> Iterator[str]:
     yield from _members(bundle)
     for region in manifest.regions:
         yield from _region(region)
-    found = [*_order(manifest), *_states(manifest)]
-    yield from found
-    yield from _starts(bundle) if not found else ()
+    found = [*_order(manifest)]
+    found = found or [*_states(manifest)]
+    yield from found or _starts(bundle)
 
 
 def _targets(manifest: Manifest) -> Iterator[str]:
@@ -104,6 +105,14 @@ def _targets(manifest: Manifest) -> Iterator[str]:
     if not names or len(set(names)) < len(names):
         yield "it names no machine, or one twice"
     yield from (f"region '{r.name[:80]}' is for '{r.target[:80]}', which is none of its machines" for r in manifest.regions if r.target not in names)
+    yield from (f"the costs of the host beside '{t.name[:80]}' are out of range" for t in manifest.targets if t.host and not _possible(t.host))
+
+
+def _possible(host: Host) -> bool:
+    """Whether times can be computed: rates are above zero, times are not below, and all are finite."""
+    rates = [*host.gmac_per_s.values(), host.gb_per_s, host.transfer_gb_per_s]
+    times = [host.launch_us, host.transfer_us, *([host.step_us] if host.step_us else [])]
+    return all(0 < rate.value < math.inf for rate in rates) and all(0 <= time.value < math.inf for time in times)
 
 
 def _interfaces(manifest: Manifest) -> Iterator[str]:
@@ -194,8 +203,10 @@ def _region(region: RegionProgram) -> Iterator[str]:
     named = (region.name, *((region.function,) if region.function else ()))
     if not all(map(NAME.match, named)) or not all(map(FILE.match, region.files)):
         yield f"the name, function or files {where} are no names"
-    if not 1 <= region.images <= MAX_IMAGES or region.cycles < 0 or not region.outputs or min(held.rooms, held.streams) < 1:
+    if not 1 <= region.images <= MAX_IMAGES or not 0 <= region.cycles < math.inf or not region.outputs or min(held.rooms, held.streams) < 1:
         yield f"the images, cycles or outputs {where} are out of range"
+    if not region.binary or not all(region.constants.values()):
+        yield f"the program or constants {where} are no members"
     yield from (
         f"the segment '{name[:80]}' {where} has no proper place"
         for name, s in held.segments.items()
@@ -209,7 +220,7 @@ def _region(region: RegionProgram) -> Iterator[str]:
             yield f"the tensor '{name[:80]}' {where} has no proper place"
     for port in (*region.inputs, *region.outputs):
         stored = held.tensors.get(port.tensor)
-        if stored is None or not _sizes(port.shape) or not _holds(stored.shape, port.shape, region):
+        if stored is None or not port.shape or not _sizes(port.shape) or not _holds(stored.shape, port.shape, region):
             yield f"the tensor '{port.name[:80]}' {where} is not in its map, or of another size there"
 
 

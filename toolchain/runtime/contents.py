@@ -107,7 +107,8 @@ class RegionProgram:
     @property
     def batch(self) -> int:
         """Images of one sample."""
-        return self.outputs[0].shape[0] if self.outputs and not self.whole else 1
+        shape = self.outputs[0].shape if self.outputs and not self.whole else ()
+        return shape[0] if shape else 1
 
     @property
     def samples(self) -> int:

@@ -172,7 +172,9 @@ def _known(machine: Machine, memory: str, stored: StoredTensor) -> bool:
     view, layout = machine.view.get(stored.view), next((item for item in machine.layouts if item.name == stored.layout), None)
     if view is None or view.memory != memory or layout is None or sorted(layout.domain) != sorted("nchw"):
         return False
-    sizes = dict(zip(layout.domain, stored.extents, strict=False))
+    if len(stored.extents) != len(layout.domain):
+        return False
+    sizes = dict(zip(layout.domain, stored.extents, strict=True))
     batch, channels, height, width = stored.shape
     count, rows, columns = (sizes.get(name, 0) for name in "nhw")
     if min(count, *stored.shape, *stored.extents) < 1 or batch % count:

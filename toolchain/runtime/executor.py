@@ -16,11 +16,11 @@ from toolchain.graph.quantisation.table import sample_at, sample_count
 from toolchain.graph.session import Session, open_session, run_session
 from toolchain.runtime.bundle import Given, bundle_machines, read_bundle, target_of
 from toolchain.runtime.bundle_checks import trusted_keys
-from toolchain.runtime.contents import Bundle, Interface, Manifest, PlanStep, RegionProgram, step_names, step_of
+from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest, PlanStep, RegionProgram, step_names, step_of
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
-from toolchain.runtime.stored_inputs import check_numbers, host_models, integer_inputs
+from toolchain.runtime.stored_inputs import check_numbers, integer_inputs
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
 from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
 from toolchain.spec.arrays import Array
@@ -41,9 +41,23 @@ def segment_members(model: bytes, members: Mapping[str, bytes], place: str) -> l
     return [*dict.fromkeys(_location(tensor, members, place) for tensor in _external(_parsed(model, place)))]
 
 
-def whole_segment(model: bytes, members: Mapping[str, bytes], place: str) -> onnx.ModelProto:
-    """A segment with all its constants inside. Raises UserError E1107 as `open_segment` does."""
-    proto = _parsed(model, place)
+def host_proto(bundle: Bundle, segment: HostSegment, place: str) -> onnx.ModelProto:
+    """A segment as it stands in the bundle. Raises UserError E1107 for one that is no model, or lacks a tensor that the plan says it has."""
+    proto = _parsed(bundle.members[segment.model], place)
+    ends = {entry.name for entry in (*proto.graph.input, *proto.graph.output)}
+    for name in (name for name in (*segment.inputs, *segment.outputs) if name not in ends):
+        raise fail("E1107", f"a host segment of the bundle has no tensor '{name[:80]}', which the plan names", place=place)
+    return proto
+
+
+def host_protos(bundle: Bundle, place: str) -> list[onnx.ModelProto]:
+    """The segments in the order of the plan. Raises UserError as `host_proto`."""
+    hosts = bundle.manifest.hosts
+    return [host_proto(bundle, hosts[step.index], place) for step in bundle.manifest.plan if step.kind == "host"]
+
+
+def with_constants(proto: onnx.ModelProto, members: Mapping[str, bytes], place: str) -> onnx.ModelProto:
+    """The segment, with all its constants put inside. Raises UserError E1107 as `open_segment` does."""
     for tensor in _external(proto):
         data = members[_location(tensor, members, place)]
         del tensor.external_data[:]
@@ -142,8 +156,7 @@ def open_bundle(
     ]
     manifest = replace(manifest, regions=tuple(region for region, _ in opened))
     engines, starts = tuple(engine for _, engine in opened), start_arrays(bundle)
-    segments = [_parsed(model, place) for model in host_models(bundle)]
-    integers, handed = integer_inputs(manifest.inputs, segments), handed_over(machines, manifest)
+    integers, handed = integer_inputs(manifest.inputs, host_protos(bundle, place)), handed_over(machines, manifest)
     return Executor(manifest, machines, perf_counter() - start, hosts, engines, handed, starts, integers)
 
 

@@ -18,7 +18,7 @@ from toolchain.codegen.generator import render
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
-from toolchain.runtime.executor import whole_segment
+from toolchain.runtime.executor import host_proto, with_constants
 from toolchain.runtime.stand_alone import (
     BUNDLE_SOURCE,
     DEVICE_SOURCE,
@@ -94,7 +94,7 @@ class _Model:
     version: int = IR_VERSION
 
     def add_host(self, segment: HostSegment) -> None:
-        proto = whole_segment(self.bundle.members[segment.model], self.bundle.members, self.place)
+        proto = with_constants(host_proto(self.bundle, segment, self.place), self.bundle.members, self.place)
         self.version = max(self.version, proto.ir_version)
         self.nodes += proto.graph.node
         self.constants |= {tensor.name: tensor for tensor in proto.graph.initializer}

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import onnx
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
@@ -16,7 +15,8 @@ from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant
 from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, State, step_of
-from toolchain.runtime.stored_inputs import host_models, integer_inputs
+from toolchain.runtime.executor import host_proto, host_protos
+from toolchain.runtime.stored_inputs import integer_inputs
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Const, Expr, Name
@@ -222,7 +222,7 @@ class ProgramWriter:
         manifest = self.bundle.manifest
         for run in manifest.regions:
             self.check_bytes(run)
-        integers = integer_inputs(manifest.inputs, map(onnx.load_from_string, host_models(self.bundle)))
+        integers = integer_inputs(manifest.inputs, host_protos(self.bundle, self.place))
         for entry in manifest.inputs:
             made = self.tensor(entry.name, "float", self.size(entry))
             if entry in manifest.step_inputs:
@@ -259,7 +259,7 @@ class ProgramWriter:
 
     def host(self, segment: HostSegment) -> None:
         """Conversions; anything else is refused."""
-        for node in ir.serde.deserialize_model(onnx.load_from_string(self.bundle.members[segment.model])).graph:
+        for node in ir.serde.deserialize_model(host_proto(self.bundle, segment, self.place)).graph:
             kind, (first, *others) = kind_of(node), node.inputs
             if kind not in BOUNDARY or others or first is None:
                 raise self.refused(f"node '{node.name}' ({node.op_type}) is computed by the host")

@@ -7,7 +7,7 @@ import onnx
 
 from toolchain.graph.integers.functions import INTEGER
 from toolchain.graph.rewrite import ONNX_DOMAINS
-from toolchain.runtime.contents import Bundle, Interface
+from toolchain.runtime.contents import Interface
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 
@@ -16,11 +16,6 @@ KEEP_NAN = frozenset(
     ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Exp", "Tanh")
 )
 """Operators of the standard whose result holds NaN wherever one of their floating operands does."""
-
-
-def host_models(bundle: Bundle) -> list[bytes]:
-    """The segments of the host, in the order of the plan."""
-    return [bundle.members[bundle.manifest.hosts[step.index].model] for step in bundle.manifest.plan if step.kind == "host"]
 
 
 def integer_inputs(inputs: Iterable[Interface], segments: Iterable[onnx.ModelProto]) -> frozenset[str]:
