@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.assembly import disassemble
 from toolchain.operations.library import builtin_kinds
 from toolchain.operations.operation import Operation, make_operation

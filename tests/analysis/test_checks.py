@@ -14,7 +14,7 @@ from tests.spec.small import small
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.checks import check_program, footprint_comments
 from toolchain.analysis.state import new_state
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.assembly import assemble, disassemble
 from toolchain.isa.decode import decode
 from toolchain.isa.encode import encode

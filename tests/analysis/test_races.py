@@ -13,7 +13,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.races import RAW, UNWRITTEN, WAR, WAW, Executed, Hazards, find_hazards, hazards, soundness
 from toolchain.analysis.state import new_state
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.assembly import assemble
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.footprints import Footprints, Runs, granules, join_faults, join_runs, merge_runs

@@ -6,8 +6,7 @@ from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.footprints import native_footprints
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import new_state
-from toolchain.emulator import native, numpy_engine, reference
-from toolchain.emulator.engines import Engine
+from toolchain.emulator import Engine, native, numpy_engine, reference
 from toolchain.isa.decode import decode
 from toolchain.isa.footprint.provenance import Provenance
 from toolchain.isa.footprint.vector import footprints

@@ -9,8 +9,7 @@ from tests.tiny_machine import streams, tiny, word
 from tests.tiny_programs import HALVES, TEXTS
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator import native, numpy_engine, reference
-from toolchain.emulator.engines import Engine
+from toolchain.emulator import Engine, native, numpy_engine, reference
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Program
 from toolchain.isa.semantics.machine import machine_semantics

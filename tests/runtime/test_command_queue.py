@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.runtime.matrix_product import Product, make_queue, multiply
 from tests.runtime.small import network
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.sync_tokens import POST, WAIT
 from toolchain.runtime.command_queue import CommandQueue, Limits, QueuedInstruction, TokenBook
 from toolchain.runtime.device_memory import EmulatedQueueDevice

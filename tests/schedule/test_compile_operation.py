@@ -16,7 +16,7 @@ from toolchain.abi.packing import PAGE
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.analysis.in_place import repeats
 from toolchain.analysis.order import issue_order
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_operation import TileChoice, TimedOperation, compile_operation, emit_alone, pack_tensors, place_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels

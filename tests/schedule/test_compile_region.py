@@ -21,7 +21,7 @@ from tests.schedule.made_regions import Builder, expected
 from tests.schedule.search.made_graphs import space_on
 from toolchain.abi.dram_map import DramMap, Shape
 from toolchain.analysis.order import issue_order
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.schedule import planner
 from toolchain.schedule.compile_region import compile_region, compile_schedule, find_schedule, plan_region, search_schedule
 from toolchain.schedule.form.plan import Share

@@ -17,7 +17,7 @@ from tests.schedule.many_cores import chip
 from tests.schedule.test_compile_region import images, three_convolutions
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.order import issue_order
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.runtime.device import Image
 from toolchain.runtime.process_device import ProcessDevice
 from toolchain.schedule.compile_region import compile_region, find_schedule

@@ -19,7 +19,7 @@ from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution
 from tests.schedule.made_regions import expected
 from toolchain.abi.dram_map import Shape
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule import planner as compiler
 from toolchain.schedule.compile_operation import TileChoice

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.operations import made
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.checks import portability
 from toolchain.isa.program import Program
 from toolchain.operations.operation import Operation

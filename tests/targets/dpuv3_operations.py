@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.order import issue_order
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_operation import TimedOperation, compile_operation
 from toolchain.schedule.kernels.kernel import Kernel

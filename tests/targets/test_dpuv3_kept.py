@@ -18,7 +18,7 @@ from tests.targets.dpuv3_operations import expected, inputs, kernel, machine
 from tests.targets.test_dpuv3_kernels import additions, convolutions, depthwise, pools, unit_averages
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_operation import emit_alone, pack_tensors
 from toolchain.schedule.kernels.kernel_file import load_kernel

@@ -12,7 +12,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.in_place import repeats
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.assembly import assemble
 from toolchain.isa.checks import portability
 from toolchain.isa.decode import decode

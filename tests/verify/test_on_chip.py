@@ -14,7 +14,7 @@ from tests.verify.regions import labelled, small, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Origins, StepName
 from toolchain.schedule.compile_region import compile_region

@@ -14,8 +14,7 @@ from tests.verify.regions import small
 from toolchain.analysis.checks import prepare_program
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import LARGE, State, new_state
-from toolchain.emulator import native, numpy_engine, reference
-from toolchain.emulator.engines import Engine, engine_named
+from toolchain.emulator import Engine, engine_named, native, numpy_engine, reference
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.spec.errors import UserError

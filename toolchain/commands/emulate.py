@@ -15,7 +15,7 @@ from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.races import soundness
 from toolchain.analysis.state import State, new_state
 from toolchain.commands.machine import Stopwatch, machine_of, pairs, sign
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Program
 from toolchain.isa.program_file import load_program

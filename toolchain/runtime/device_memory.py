@@ -14,7 +14,7 @@ import numpy as np
 from toolchain.abi.packing import PAGE
 from toolchain.analysis.checks import check_program, prepare_program
 from toolchain.analysis.state import State, new_state
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.isa.assembly import write_line
 from toolchain.isa.assembly_line import forms
 from toolchain.isa.decode import decode

@@ -16,7 +16,7 @@ from toolchain.analysis.checks import check_program
 from toolchain.analysis.interlock import program_tokens
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import Engine, engine_named
+from toolchain.emulator import Engine, engine_named
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.program_file import read_container

@@ -11,7 +11,7 @@ import numpy as np
 from toolchain.abi.dram_map import DramMap, get_tensor
 from toolchain.analysis.checks import check_program
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import Engine
+from toolchain.emulator import Engine
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.runtime.device import Bytes, Image

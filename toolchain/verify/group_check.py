@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.abi.dram_map import Shape
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture

@@ -10,7 +10,7 @@ import numpy as np
 
 from toolchain.abi.dram_map import host_axes
 from toolchain.analysis.checks import check_program
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.operations.floating import computable
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds

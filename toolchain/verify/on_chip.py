@@ -16,7 +16,7 @@ import numpy as np
 
 from toolchain.abi.dram_map import DramMap, host_axes, packing_of, stacked_place
 from toolchain.analysis.state import Element, State
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.emulator.reference.engine import Listener, Reference
 from toolchain.isa.assembly import disassemble
 from toolchain.isa.footprint.footprints import Footprints, granules

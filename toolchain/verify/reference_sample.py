@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolchain.analysis.state import Element, State, read_bytes, write_bytes
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.emulator.reference.engine import Action, Frames, Listener, Reference, Statements, ignore
 from toolchain.emulator.reference.scalar import element_of
 from toolchain.isa.footprint.footprints import Footprints

@@ -13,7 +13,7 @@ from toolchain.accuracy.errors import Energy
 from toolchain.analysis.checks import Checked, check_program, prepare_program
 from toolchain.analysis.order import issue_order
 from toolchain.analysis.state import State
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.graph.integers.calls import BOUNDARY, run_call
 from toolchain.graph.integers.functions import is_integer, kind_of
 from toolchain.graph.quantisation.table import sample_at, sample_count

@@ -5,8 +5,7 @@ import pytest
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
-from toolchain.emulator import native, numpy_engine, reference
-from toolchain.emulator.engines import Engine
+from toolchain.emulator import Engine, native, numpy_engine, reference
 from toolchain.isa.decode import decode
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.loops import LoopNest, chains, loop_nest

@@ -20,7 +20,7 @@ from tests.schedule.many_cores import chip
 from tests.schedule.search.made_graphs import inception
 from tests.schedule.test_compile_region import images
 from toolchain.abi.dram_map import Shape
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.runtime.device import check_map
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.copies import Copies

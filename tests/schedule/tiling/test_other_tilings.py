@@ -10,7 +10,7 @@ from tests.operations import made
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
 from toolchain.analysis.checks import check_program
-from toolchain.emulator.engines import engine_named
+from toolchain.emulator import engine_named
 from toolchain.schedule.compile_operation import TileChoice, emit_alone, pack_tensors
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
