@@ -24,7 +24,7 @@ from toolchain.isa.footprint.text import range_text
 from toolchain.isa.footprint.walk import Occurrence
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.flow import value_flows
+from toolchain.isa.semantics.loops import value_flows
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.spec.arrays import Array, distinct
 from toolchain.spec.compile import load_checker

@@ -12,8 +12,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
 from toolchain.isa.assembly import Example
-from toolchain.report.machine_picture import BLOCK_TALL, BLOCK_WIDE, machine_picture
 from toolchain.report.manual import NONE, bit_cells, manual_markdown
+from toolchain.report.pictures import BLOCK_TALL, BLOCK_WIDE, machine_picture
 from toolchain.report.tables import html_environment
 from toolchain.spec.model import Instruction, Machine
 

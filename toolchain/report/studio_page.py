@@ -7,9 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolchain.report.explain_text import ms_text
-from toolchain.report.graph_picture import BOX_TALL, BOX_WIDE, GraphPicture, Key, graph_picture
-from toolchain.report.machine_picture import BLOCK_TALL, BLOCK_WIDE, MachinePicture, machine_picture, rate_text
 from toolchain.report.measured_times import headline
+from toolchain.report.pictures import (
+    BLOCK_TALL,
+    BLOCK_WIDE,
+    BOX_TALL,
+    BOX_WIDE,
+    GraphPicture,
+    Key,
+    MachinePicture,
+    graph_picture,
+    machine_picture,
+    rate_text,
+)
 from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.report.studio_regions import StudioRegion, group_text, regions_data, slots_text, tile_text
 from toolchain.report.summary import Summary

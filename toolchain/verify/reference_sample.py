@@ -23,7 +23,7 @@ from toolchain.emulator.reference.scalar import element_of
 from toolchain.isa.footprint.footprints import Footprints
 from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.flow import assigned, exposed
+from toolchain.isa.semantics.loops import assigned, exposed
 from toolchain.isa.semantics.machine import machine_semantics
 from toolchain.isa.semantics.traverse import expressions, nodes, statements
 from toolchain.spec.fingerprint import MachineKey

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics import ir
-from toolchain.isa.semantics.flow import Key, assigned, carried
 from toolchain.isa.semantics.intervals import EVERYTHING, INT64, Interval, accumulated, hull, inside
+from toolchain.isa.semantics.loops import Key, assigned, carried
 from toolchain.isa.semantics.traverse import addresses
 from toolchain.isa.semantics.value_ranges import Evaluator, Known, narrowed, type_bounds
 from toolchain.spec import expr as ex

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from toolchain.isa.semantics import ir
 from toolchain.isa.semantics.floating import TRUTHS
-from toolchain.isa.semantics.flow import Key
 from toolchain.isa.semantics.intervals import BITS, EVERYTHING, Interval, binary, call, compare, hull, inside, meet, pull
+from toolchain.isa.semantics.loops import Key
 from toolchain.isa.semantics.traverse import addresses, nodes
 from toolchain.spec import expr as ex
 from toolchain.spec.expr import Expr
