@@ -7,7 +7,7 @@ import numpy as np
 from tests.operations.made import load_machine
 from tests.runtime import small
 from toolchain.report.bundles import ModelledRegion, modelled_region
-from toolchain.report.device_profile import Profile, read_profile
+from toolchain.report.measured_times import Profile, read_profile
 from toolchain.spec.errors import Source
 
 

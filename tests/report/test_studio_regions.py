@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.browser import unpacked
-from toolchain.report.device_profile import read_profile
+from toolchain.report.measured_times import read_profile
 from toolchain.report.studio_regions import (
     Rectangles,
     StudioRegion,

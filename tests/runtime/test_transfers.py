@@ -1,6 +1,7 @@
 """Samples come back from the buffers that they were packed into; those that are missing are zeros; neighbours share a buffer.
 
-Where states are between steps follows from the plan: which regions and which host segments read and make them.
+Where states are between steps follows from the plan: which regions and which host segments read and make them. NaN in an input that becomes integers
+is an error with its place; other inputs, and infinities, run as they always did.
 """
 
 from dataclasses import dataclass, replace
@@ -9,19 +10,25 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from onnx import helper, parser
 
 from bench.in_process import Compiled, Target
+from tests import steps_network
 from tests.c_networks import pictures, plain_network
 from tests.compiled_network import compile_network
+from tests.graph.onnx_builder import model
+from tests.runtime.small import bundle, images
+from tests.runtime.test_executor import opened
 from tests.steps_network import HELD, built
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor, host_axes
 from toolchain.abi.packing import view_packing
 from toolchain.graph.session import open_session, run_session
-from toolchain.runtime.contents import HostSegment, Manifest, PlanStep, Port, RegionProgram, State, step_of
+from toolchain.runtime.contents import HostSegment, Interface, Manifest, PlanStep, Port, RegionProgram, State, step_of
 from toolchain.runtime.timing import modelled, region_time
 from toolchain.runtime.transfers import (
     HandedOver,
@@ -30,7 +37,9 @@ from toolchain.runtime.transfers import (
     array_of,
     buffer_of,
     bytes_as_stored,
+    check_numbers,
     handed_over,
+    integer_inputs,
     is_entering,
     is_leaving,
     join_images,
@@ -245,3 +254,83 @@ def test_a_state_in_floating_point_is_an_array_of_the_host() -> None:
     manifest = built("vta").bundle.manifest
     found = places("vta", replace(manifest, states=(State("h", "next_h", "h", "next_h"),)))["h"]
     assert (found.place, found.bytes, found.moved) == ("host", 4 * HELD, 0)
+
+
+TEXT = """<ir_version: 10, opset_import: ["": 21, "tilewright.integer.toy" : 1]>
+host (float[4] straight, float[4] moved, float[4] asked, float[4] halves, int64[4] whole) => (int8[4] a) {
+  a = tilewright.integer.toy.quantize <scale = 0.5> (straight)
+  two = Constant <value = float {2.0}> ()
+  half = Div (moved, two)
+  turned = Transpose (half)
+  b = tilewright.integer.toy.quantize <scale = 0.5> (turned)
+  unknown = IsNaN (asked)
+  known = Where (unknown, two, asked)
+  c = tilewright.integer.toy.quantize <scale = 0.5> (known)
+  d = tilewright.integer.toy.quantize (halves)
+}"""
+
+
+def segment() -> onnx.ModelProto:
+    return parser.parse_model(TEXT)
+
+
+def entries() -> list[Interface]:
+    return [Interface(each.name, (4,), "int64" if each.name == "whole" else "float32") for each in segment().graph.input]
+
+
+def test_inputs_that_are_stored_as_they_are_or_after_operators_that_keep_nan() -> None:
+    assert integer_inputs(entries(), [segment()]) == {"straight", "moved"}
+    assert integer_inputs(entries(), []) == frozenset()
+
+
+def test_tensors_pass_from_one_segment_to_the_next() -> None:
+    first, last = segment(), segment()
+    del first.graph.node[3:], last.graph.node[:3]
+    assert integer_inputs(entries(), [first, last]) == {"straight", "moved"}
+    assert integer_inputs(entries(), [last]) == frozenset()
+
+
+def test_the_place_of_the_first_is_named_and_the_others_are_counted() -> None:
+    array = np.zeros((2, 3), np.float32)
+    array[1, 2] = np.nan
+    with pytest.raises(UserError, match=r"^E1134 the input 'x' holds NaN at \[1, 2\], and becomes integers, which have no such number; mend"):
+        check_numbers({"x": array, "y": array}, frozenset({"x"}))
+    array[0, 1] = np.nan
+    with pytest.raises(UserError, match=r"holds NaN at \[0, 1\], .*; so does 1 more place;"):
+        check_numbers({"x": array}, frozenset({"x"}))
+    check_numbers({"x": np.full(3, np.inf, np.float32), "y": array}, frozenset({"x", "z"}))
+
+
+@pytest.mark.parametrize("target", ["vta", "dpuv3"])
+def test_a_bundle_of_integers_refuses_nan_and_takes_infinities(target: str) -> None:
+    executor, given = opened(target, bundle(target)), images(3)
+    assert executor.integers == {"x"}
+    given[2, 0, 1, 1] = np.inf
+    greatest = given.copy()
+    greatest[2, 0, 1, 1] = np.finfo(np.float32).max
+    found, wanted = (executor.run({"x": each}).outputs for each in (given, greatest))
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+    given[2, 0, 1, 1] = np.nan
+    with pytest.raises(UserError, match=r"E1134 the input 'x' holds NaN at \[2, 0, 1, 1\]"):
+        executor.run({"x": given})
+    with pytest.raises(UserError, match=r"E1134 the input 'x' holds NaN at \[2, 0, 0, 1, 1\]"):
+        executor.run_samples({"x": given[:, None]})
+
+
+def test_a_machine_of_floats_takes_nan() -> None:
+    pool = helper.make_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[2, 2])
+    proto = model([pool], {"x": [1, 4, 4, 4]}, {"y": [1, 4, 3, 3]})
+    for target in ("clib32", "stcp920:f16"):
+        executor = compile_network(proto, "floats", Target(target), np.ones((1, 1, 4, 4, 4), np.float32)).executor
+        assert executor.integers == frozenset()
+        assert np.isnan(executor.run({"x": np.full((1, 4, 4, 4), np.nan, np.float32)}).outputs["y"]).all()
+
+
+def test_a_step_with_nan_is_not_taken() -> None:
+    session, (inputs, wanted) = steps_network.built("vta").session(), steps_network.built("vta").oracle()[0]
+    with pytest.raises(UserError, match=r"E1134 the input 'x' holds NaN at \[1, 3\]"):
+        session.run({"x": np.where(np.arange(32).reshape(2, 16) == 19, np.nan, inputs["x"]).astype(np.float32)})
+    assert session.steps == 0
+    with pytest.raises(UserError, match="E1134"):
+        session.step({"x": np.full_like(inputs["x"], np.nan)})
+    assert np.array_equal(session.step({"x": inputs["x"]}).outputs["y"], wanted["y"])

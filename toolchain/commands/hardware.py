@@ -14,7 +14,7 @@ from toolchain.spec.files import read_limited, write_atomic
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from toolchain.report.device_profile import Profile
+    from toolchain.report.measured_times import Profile
     from toolchain.runtime.contents import Interface, RegionProgram
     from toolchain.spec.arrays import Array
     from toolchain.verify.cosim import RecordedRun
@@ -114,8 +114,7 @@ def profile(arguments: argparse.Namespace) -> None:
     Raises UserError E0001, E0002, E0005, E11xx for the bundle, E1128 for a profile that is none of its programs'.
     """
     from toolchain.report.bundles import modelled_region, timed_regions
-    from toolchain.report.device_profile import profile_file
-    from toolchain.report.measured_times import beside, measured_spans, overlay, profile_text
+    from toolchain.report.measured_times import beside, measured_spans, overlay, profile_file, profile_text
     from toolchain.report.timeline_data import write_timeline_page
     from toolchain.runtime.bundle import trusted_bundle
     from toolchain.spec.typed_json import to_json

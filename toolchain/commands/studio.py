@@ -225,7 +225,7 @@ def page_of(job: "Job", profile: str | None = None) -> str:
     Raises UserError E1206 for results that are damaged, E0001, E0005 and E1128 for the profile.
     """
     from toolchain.accuracy.closeness import read_inference
-    from toolchain.report.device_profile import profile_file
+    from toolchain.report.measured_times import profile_file
     from toolchain.report.studio_page import studio_page
     from toolchain.report.studio_regions import measured_regions, studio_regions
     from toolchain.report.summary import summarise_model

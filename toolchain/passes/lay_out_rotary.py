@@ -14,8 +14,7 @@ from toolchain.graph.integers.calls import fused_call
 from toolchain.graph.rewrite import BY_HEADS, add_constant, bypass, ints, is_operator, known_shape, reshape_node, substitute, typed_node
 from toolchain.operations.library import Kinds
 from toolchain.passes.context import Device
-from toolchain.passes.rotary import Rotary, find_rotary
-from toolchain.passes.rotary_tables import AXES, STEP, Tables, table_shape
+from toolchain.passes.rotary import AXES, STEP, Rotary, Tables, find_rotary, table_shape
 
 OPERATION = "rotary"
 

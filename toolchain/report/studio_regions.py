@@ -9,8 +9,7 @@ import numpy as np
 from toolchain.graph.regions import region_calls
 from toolchain.isa.program import Ints
 from toolchain.report.bundles import ModelledRegion
-from toolchain.report.device_profile import Profile
-from toolchain.report.measured_times import Beside, beside, measured_spans, overlay
+from toolchain.report.measured_times import Beside, Profile, beside, measured_spans, overlay
 from toolchain.report.timeline_data import DIGITS, Overlay, packed, page_data, region_legend, steps
 from toolchain.schedule.form.plan import Group, Schedule, ScheduledOperation
 from toolchain.spec.model import Memory

@@ -20,9 +20,8 @@ from toolchain.runtime.contents import Bundle, HostSegment, Interface, Manifest,
 from toolchain.runtime.device import Device
 from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.open_region import RegionEngine, Stored, open_region
-from toolchain.runtime.stored_inputs import check_numbers, integer_inputs
 from toolchain.runtime.timing import Modelled, Shares, modelled, samples_of
-from toolchain.runtime.transfers import HandedOver, Value, array_of, handed_over
+from toolchain.runtime.transfers import HandedOver, Value, array_of, check_numbers, handed_over, integer_inputs
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine

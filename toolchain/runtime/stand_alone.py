@@ -16,7 +16,7 @@ from toolchain.operations.operation import PICTURE_AXES
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Interface, Port, RegionProgram, State, step_of
 from toolchain.runtime.executor import host_proto, host_protos
-from toolchain.runtime.stored_inputs import integer_inputs
+from toolchain.runtime.transfers import integer_inputs
 from toolchain.spec.errors import UserError, fail
 from toolchain.spec.evaluate import constant
 from toolchain.spec.expr import Binary, Const, Expr, Name

@@ -10,7 +10,6 @@ from toolchain.runtime.contents import Interface, PlanStep, RegionProgram, step_
 from toolchain.runtime.device import ByteRange, ResidentProgram, Residing
 from toolchain.runtime.executor import Executor, Outcome, join_samples, split_samples
 from toolchain.runtime.open_region import PackedEngine, RegionEngine
-from toolchain.runtime.stored_inputs import check_numbers
 from toolchain.runtime.timing import Shares
 from toolchain.runtime.transfers import (
     StatePlace,
@@ -19,6 +18,7 @@ from toolchain.runtime.transfers import (
     Value,
     array_of,
     buffer_of,
+    check_numbers,
     is_entering,
     is_leaving,
     on_the_host,

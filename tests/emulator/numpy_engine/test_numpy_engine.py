@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from tests.tiny_machine import streams, tiny, word
 from toolchain.analysis.state import new_state
-from toolchain.emulator.numpy_engine.addresses import outside
+from toolchain.emulator.numpy_engine.addresses import Kept, outside
 from toolchain.emulator.numpy_engine.contraction import Operands, find_product, positions
 from toolchain.emulator.numpy_engine.data import is_data
 from toolchain.emulator.numpy_engine.expressions import ceil_log, clamp, extreme, round_shift, select, uniform, wrap
 from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, ProgramSession, Recorder, depth_of
 from toolchain.emulator.numpy_engine.gathering import fits
 from toolchain.emulator.numpy_engine.loops import branch, sequence
-from toolchain.emulator.numpy_engine.memory import Kept
 from toolchain.emulator.numpy_engine.statements import Statements, replicas_meet
 from toolchain.emulator.numpy_engine.storage import Storage, is_whole, names_of, scalar_dtype, step_of, storage_order
 from toolchain.emulator.numpy_engine.structure import Structure, gathering, stores

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from toolchain.analysis.state import State
+from toolchain.emulator.numpy_engine.addresses import Kept
 from toolchain.emulator.numpy_engine.frame import Axes, Contents, Frame, Part, ProgramSession, Recorder, Value
-from toolchain.emulator.numpy_engine.memory import Kept
 from toolchain.emulator.numpy_engine.statements import Statements
 from toolchain.emulator.numpy_engine.transaction import Transaction
 from toolchain.emulator.reference.engine import Reference

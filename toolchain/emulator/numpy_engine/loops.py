@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from toolchain.emulator.numpy_engine.addresses import Keys
 from toolchain.emulator.numpy_engine.expressions import is_array, is_int, uniform
 from toolchain.emulator.numpy_engine.frame import ITERATIONS, Axes, Frame, Run, TooLargeError, Value
-from toolchain.emulator.numpy_engine.memory import Keys
 from toolchain.emulator.numpy_engine.structure import Needs
 from toolchain.emulator.numpy_engine.transaction import Transaction
 from toolchain.isa.semantics.loops import MOST_ITERATIONS, TOO_MANY, total_iterations

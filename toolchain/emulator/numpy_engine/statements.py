@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from toolchain.emulator.numpy_engine.addresses import Address, Scalars, register_fault
+from toolchain.emulator.numpy_engine.addresses import Address, Kept, Keys, Scalars, register_fault
 from toolchain.emulator.numpy_engine.contraction import products
 from toolchain.emulator.numpy_engine.data import Data, copied
 from toolchain.emulator.numpy_engine.expressions import uniform
 from toolchain.emulator.numpy_engine.frame import Axes, Frame, Value
 from toolchain.emulator.numpy_engine.gathering import Gathering
 from toolchain.emulator.numpy_engine.loops import Action, Loop, branch, sequence
-from toolchain.emulator.numpy_engine.memory import Kept, Keys
 from toolchain.emulator.numpy_engine.storage import is_whole, step_of
 from toolchain.emulator.numpy_engine.structure import Dependencies, Path, Reads, stores
 from toolchain.emulator.numpy_engine.transaction import Site
