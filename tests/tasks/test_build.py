@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.tasks.builds import COMMAND, ROOT, WORDS, artefacts, build, build_here, environment, stages_run
 from toolchain import cli
 from toolchain.cli import USAGE
-from toolchain.tasks.reporter import Reporter
+from toolchain.tasks.doit_tasks import Reporter
 
 EVERY = ["onnx", "calibration", "graph", "accuracy", "schedule", "bundle", "summary"]
 MACHINE = (ROOT / "targets" / "vta.yaml").read_text()

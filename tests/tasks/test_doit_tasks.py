@@ -1,5 +1,6 @@
-"""doit's side of the tasks: the tasks of a dodo.py and the commands that we replace, without a build."""
+"""doit's side of the tasks: the tasks of a dodo.py and the commands that we replace, without a build; and the lines of a run."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from doit import doit_cmd
 from doit.exceptions import InvalidTask
 
+from toolchain import cli
 from toolchain.tasks import doit_tasks
 from toolchain.tasks.doit_tasks import TaskForget, TaskHelp, TaskInfo, run_task, say, task_model
 from toolchain.tasks.plan import make_plan
@@ -89,3 +91,15 @@ def test_the_exit_code_of_a_run_is_that_of_doit(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(doit_tasks, "DoitMain", Main)
     plan = make_plan(WORDS, tmp_path)
     assert (run_task("build", plan), run_task("verify", plan), ran) == (2, 1, [["build"], ["verify"]])
+
+
+def test_a_line_names_its_step_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where standard error is no terminal; every line is shown, however soon it comes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("toolchain.tasks.doit_tasks.QUIET", 0.0)
+    Path("soft.yaml").write_text("model: {name: soft, summary: for a test}\ninputs: {row: [1, 10]}\nlayers: [softmax]\n")
+    assert cli.main(["build", "target=clib", "model=soft.yaml"]) == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert "graph soft for clib: pass 1 of" in " ".join(lines)
+    titles = [re.findall(r"\w+ soft(?: for clib)?(?=[: ])", line) for line in lines]
+    assert max(map(len, titles)) == 1

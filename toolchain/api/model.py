@@ -35,9 +35,9 @@ from toolchain.tasks.actions.paths import (
     summary_file,
     verdict_file,
 )
+from toolchain.tasks.answers import infer_answer
 from toolchain.tasks.plan import states_span, steps_of
 from toolchain.tasks.stage import Job, Say, Step
-from toolchain.tasks.task_graph import infer_answer
 from toolchain.tasks.work import fulfil
 
 

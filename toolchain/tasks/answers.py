@@ -1,26 +1,18 @@
-"""The plan as tasks for doit, and the answer that each command prints when its task is done.
-
-Receipts decide which tasks are up to date, so doit's own database stays empty.
-"""
+"""The answers of commands: the text that each prints when its task is done."""
 
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from toolchain.spec.errors import UserError, fail, lines
+from toolchain.spec.errors import fail, lines
 from toolchain.tasks.actions.paths import explain_file, infer_file, lengths_text_file, report_file, summary_file, verdict_file
-from toolchain.tasks.folders import Claims, clean_steps
-from toolchain.tasks.plan import Plan
-from toolchain.tasks.reporter import ANSWER, tell
 from toolchain.tasks.stage import Job, Step
-from toolchain.tasks.variables import TASKS
-from toolchain.tasks.work import fulfil
 
 if TYPE_CHECKING:
     from toolchain.accuracy.closeness import Inference
@@ -145,63 +137,6 @@ JOINED = Command("lengths", partial(text_answer, lengths_text_file))
 """The end of a build of several lengths."""
 
 
-Task = Mapping[str, object]
-"""A task as doit reads it."""
-
-
-def tasks_of(plan: Plan, claims: Claims) -> Iterator[Task]:
-    """A task for each stage; the command that a stage has no name for ends with it. claims: of the folders to build in."""
-    known = {step.stage.name: step.stage.doc for step in plan.every}
-    docs = {**known, **TASKS}
-    yield from ({"basename": name, "name": None, "doc": doc} for name, doc in docs.items())
-    steps = {name_of(step): step for step in plan.every}
-    yield from (_task(step, claims) for step in steps.values())
-    for name, command in COMMANDS.items():
-        if name != command.stage:
-            yield from (_alias(name, command, each[command.stage], each.values()) for each in plan.steps)
-    yield from (_alias("build", JOINED, step, [step]) for step in plan.joined)
-
-
-def _alias(name: str, command: Command, last: Step, every: Iterable[Step]) -> Task:
-    """Cleaning it takes away all that was made of the model: whatever is not a part of it was made from it."""
-    meta = {ANSWER: partial(answer_of, command.answer, last)}
-    return {
-        "basename": name,
-        "name": _key(last),
-        "actions": None,
-        "task_dep": [name_of(last)],
-        "doc": TASKS[name],
-        "meta": meta,
-        "io": {"capture": False},
-        "clean": [(remove, [tuple(every)])],
-    }
-
-
-def name_of(step: Step) -> str:
-    """As doit knows the step."""
-    return f"{step.stage.name}:{step.job.label if step.stage.of_model else _key(step)}"
-
-
-def _key(step: Step) -> str:
-    return f"{step.job.label}:{step.job.machines}"
-
-
-def _task(step: Step, claims: Claims) -> Task:
-    stage, _, name = name_of(step).partition(":")
-    command = COMMANDS.get(stage)
-    return {
-        "basename": stage,
-        "name": name,
-        "actions": [(_action(step, claims), list[object]())],
-        "uptodate": [_current(step)],
-        "task_dep": [name_of(before) for before in step.before],
-        "doc": TASKS.get(stage, step.stage.doc),
-        "meta": {ANSWER: partial(answer_of, command.answer, step)} if command else None,
-        "io": {"capture": False},
-        "clean": [(remove, [(step,)])],
-    }
-
-
 def answer_of(answer: Answer, step: Step) -> str:
     """The answer, if all that it rests on is still as it was built. Raises UserError E1206: files are gone, or are of something else."""
     try:
@@ -214,31 +149,3 @@ def answer_of(answer: Answer, step: Step) -> str:
             "E1206", f"what was built is no longer as it was: {changes[0] if changes else step.folder}", hint="build again", place=str(step.home)
         )
     return f"{at}: {text}" if (at := step.job.at) and not step.job.variables.lengths else text
-
-
-def remove(steps: Iterable[Step], dryrun: bool) -> None:
-    """Cleans steps, for doit."""
-    for path in clean_steps(steps, dryrun):
-        print(f"{'would remove' if dryrun else 'removed'} {path}", file=sys.stderr)
-
-
-def _current(step: Step) -> Callable[[], bool]:
-    def current() -> bool:
-        return not step.changes()
-
-    return current
-
-
-def _action(step: Step, claims: Claims) -> Callable[[], object]:
-    def action() -> object:
-        from doit.exceptions import TaskFailed
-
-        try:
-            with tell(step.title, step.changes()) as say:
-                claims.hold(step.job)
-                fulfil(step, say)
-        except UserError as error:
-            return TaskFailed("\n".join(diagnostic.render() for diagnostic in error.diagnostics))
-        return None
-
-    return action
