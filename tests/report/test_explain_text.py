@@ -8,10 +8,9 @@ import pytest
 
 from tests.report.test_reasons import ACTIVATION, ADVISOR, host
 from toolchain.report.costs import Border, CostRow, CostTable, Crossings, nodes_sheet, rows_sheet
-from toolchain.report.explain import ExplainedOperation, Explanation, Widened
+from toolchain.report.explain import ExplainedOperation, Explanation, Widened, find_causes
 from toolchain.report.explain_text import explanation_text, ms_text, percent
 from toolchain.report.placement import NodePlaces, Placed
-from toolchain.report.reasons import find_causes
 from toolchain.spec.reasons import Why
 
 REGION = CostRow("region0", "machine", "2 Conv, 1 Relu", ("first", "active", "second"), 1.5, 2.0, 0.4, 0.1, 3.0, 8_000_000, 5000, "")

@@ -8,7 +8,7 @@ import pytest
 from toolchain.passes.fuse import FAMILIES, family_of
 from toolchain.passes.templates import default_templates
 from toolchain.report.costs import Border, CostRow, CostTable, Crossings
-from toolchain.report.reasons import LOSING, Advisor, Cause, Dropped, activations, find_causes, nodes_text
+from toolchain.report.explain import LOSING, Advisor, Cause, Dropped, activations, find_causes, nodes_text
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why, texts_of
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from toolchain.report.costs import CostRow, CostTable
-from toolchain.report.explain import Explanation
+from toolchain.report.explain import Cause, Explanation, nodes_text
 from toolchain.report.placement import HOST, MACHINE, NodePlaces
-from toolchain.report.reasons import Cause, nodes_text
 from toolchain.report.tables import counted, scaled, share_text, table_text, tally
 
 ROWS, OPERATIONS, NODES, REGIONS = 20, 8, 3, 5

@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 
 from toolchain.accuracy.closeness import LEAST, Inference
 from toolchain.graph.quantisation.ranges import MADE_UP, calibration_text
+from toolchain.report.explain import nodes_text
 from toolchain.report.explain_text import ms_text, percent, time_parts
-from toolchain.report.reasons import nodes_text
 from toolchain.report.summary import Summary
 from toolchain.report.summary_text import is_judged, summary_rows, warnings_of
 from toolchain.report.tables import counted, html_environment, scaled, share_text

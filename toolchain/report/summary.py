@@ -12,9 +12,8 @@ from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.work import RECURRENT
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import CostTable, cost_rows
-from toolchain.report.explain import Remark, peak_remarks, remarks_of, run_remarks, stream_remarks
+from toolchain.report.explain import Cause, Remark, advisor_for, find_causes, peak_remarks, remarks_of, run_remarks, stream_remarks
 from toolchain.report.placement import MACHINE, NodePlaces, place_nodes
-from toolchain.report.reasons import Cause, advisor_for, find_causes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest
 from toolchain.runtime.timing import Modelled, modelled, modelled_step, region_times, samples_of
