@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.runtime.small import network
+from toolchain.codegen import Generator
 from toolchain.codegen.binary import BinaryGenerator, binary_code, origins_bytes, read_origins
-from toolchain.codegen.generator import Generator
 from toolchain.isa.decode import decode
 from toolchain.isa.program import Run, StepName, origins_of, runs_of
 from toolchain.isa.program_file import read_container

@@ -19,8 +19,8 @@ from tests.compiled_network import compile_network
 from tests.operations import made
 from tests.schedule.many_cores import chip
 from toolchain.abi.dram_map import Shape
+from toolchain.codegen import RegionCode
 from toolchain.codegen.binary import binary_code
-from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import region_calls
 from toolchain.graph.session import open_session, run_session
 from toolchain.runtime.assemble import assemble_bundle

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolchain.codegen.generator import RegionCode
+from toolchain.codegen import RegionCode
 from toolchain.graph.regions import GraphRegion
 from toolchain.isa.assembly import disassemble
 from toolchain.isa.program import NONE, Origins, StepName, runs_of

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import DramMap, Segment
-from toolchain.codegen.generator import RegionCode, render
+from toolchain.codegen import RegionCode, render
 from toolchain.codegen.graphs import graph_cycles, place_border, place_constants
 from toolchain.graph.regions import GraphRegion
 from toolchain.graph.rewrite import known_shape

@@ -17,7 +17,7 @@ import onnx
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import DramMap, Segment, Shape, StoredTensor
-from toolchain.codegen.generator import RegionCode, render
+from toolchain.codegen import RegionCode, render
 from toolchain.graph.regions import GraphRegion, GraphTensor, onnx_of
 from toolchain.schedule.backend import Backend
 from toolchain.schedule.dram_allocation import ALIGN

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from toolchain.codegen.generator import RegionCode
+from toolchain.codegen import RegionCode
 from toolchain.graph.files import INLINE_BYTES
 from toolchain.graph.integers.calls import SCALE, ZERO
 from toolchain.graph.nodes import Identifier, all_nodes, called_functions, needed

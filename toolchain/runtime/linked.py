@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolchain.codegen.generator import render
+from toolchain.codegen import render
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, Interface
 from toolchain.runtime.stand_alone import BUNDLE_SOURCE, HEADER, ROUNDED, RUNTIME, ProgramWriter, in_comment, region_sources, stand_alone, written

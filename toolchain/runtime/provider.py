@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import helper
 
-from toolchain.codegen.generator import render
+from toolchain.codegen import render
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from toolchain.abi.dram_map import StoredTensor
-from toolchain.codegen.generator import FOLDER, render
+from toolchain.codegen import FOLDER, render
 from toolchain.graph.integers.calls import BOUNDARY
 from toolchain.graph.integers.functions import kind_of
 from toolchain.isa.c_source import C_TYPE, CValue, CWriter, Interval, c_constant

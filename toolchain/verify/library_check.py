@@ -17,8 +17,8 @@ from onnx.backend.test.case import node
 from onnx.backend.test.case.test_case import TestCase
 
 from toolchain.abi.dram_map import Shape, get_tensor, put_tensor
+from toolchain.codegen import RegionCode
 from toolchain.codegen.c99 import c99_code, c99_graph_code
-from toolchain.codegen.generator import RegionCode
 from toolchain.graph.regions import GraphRegion, GraphTensor
 from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.operations.library import Kinds

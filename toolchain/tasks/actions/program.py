@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from toolchain.codegen.generator import RegionCode
+from toolchain.codegen import RegionCode
 from toolchain.codegen.generators import GENERATORS
 from toolchain.codegen.graphs import tool_path
 from toolchain.graph.preparation import Preparation

@@ -3,7 +3,7 @@
 import jinja2
 import pytest
 
-from toolchain.codegen.generator import Generator, render
+from toolchain.codegen import Generator, render
 from toolchain.codegen.generators import GENERATORS
 
 NAMES: dict[str, object] = {"name": '"r"', "opset": 21, "inputs": [], "outputs": [], "constants": [], "nodes": []}
