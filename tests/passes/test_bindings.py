@@ -10,8 +10,8 @@ import pytest
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import n
 from toolchain.passes.bindings import Binding, Fused, New, bind
-from toolchain.passes.matching import Match, find
-from toolchain.passes.templates import default_templates
+from toolchain.passes.fuse import find_match
+from toolchain.passes.templates import Match, default_templates
 from toolchain.spec.reasons import Why, text_of
 
 W, B = normal(0, 6, 3, 3, 3), normal(1, 6)
@@ -22,7 +22,7 @@ CONV = n("Conv", ["x", "w", "b"], ["c"], "conv", strides=[2, 1], pads=[1, 0, 1, 
 def bound(folder: Path, *nodes: onnx.NodeProto, constants: dict[str, np.ndarray] | None = None) -> Binding:
     """The binding of the first default template that matches the last node."""
     last: ir.Node = list(imported(folder, list(nodes), (1, 3, 8, 8), {"w": W, "b": B, **LIMITS, **(constants or {})}).graph)[-1]
-    matches = (find(template, last) for template in default_templates())
+    matches = (find_match(template, last) for template in default_templates())
     return bind(next(match for match in matches if isinstance(match, Match)))
 
 
@@ -90,7 +90,7 @@ def appended(folder: Path, first: int = 1, axis: int = 1, added: int = 1) -> Bin
     held = {"first": np.array([first]), "ends": ENDS, "rows": ROWS, "zeros": np.array([0]), "count": np.array([added])}
     last: ir.Node = list(imported(folder, nodes, (1, 3, 16), held).graph)[-1]
     template = next(template for template in default_templates() if template.computes == "append_rows")
-    match = find(template, last)
+    match = find_match(template, last)
     assert isinstance(match, Match)
     return bind(match)
 
@@ -144,7 +144,7 @@ def normed(folder: Path, nodes: list[onnx.NodeProto]) -> Binding | None:
     """The binding of rms_norm, None where no spelling matches."""
     given = {**NORM, "rows": np.array([1, 3, 8])}
     last: ir.Node = list(imported(folder, [n("Identity", ["x"], ["picture"], "same"), *nodes], (1, 3, 8), given).graph)[-1]
-    found = [match for template in default_templates() if template.computes == "rms_norm" and isinstance(match := find(template, last), Match)]
+    found = [match for template in default_templates() if template.computes == "rms_norm" and isinstance(match := find_match(template, last), Match)]
     return bind(found[0]) if found else None
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.graph.imported import F, imported, normal
 from tests.graph.onnx_builder import n
-from toolchain.passes.matching import Match, find
-from toolchain.passes.templates import Template, read_templates
+from toolchain.passes.fuse import find_match
+from toolchain.passes.templates import Match, Template, read_templates
 from toolchain.spec.errors import Source
 from toolchain.spec.reasons import Why, text_of
 
@@ -49,7 +49,7 @@ def last(folder: Path, *nodes: onnx.NodeProto, x: tuple[int, ...] = (1, 3, 4, 4)
 def test_an_optional_operator_is_taken_or_passed_over(tmp_path: Path) -> None:
     conv = n("Conv", ["x", "w", "b"], ["c"], "conv")
     for nodes, taken in (([conv], ["conv"]), ([conv, n("Relu", ["c"], ["y"], "relu")], ["relu", "conv"])):
-        found = find(template(CONV), last(tmp_path, *nodes))
+        found = find_match(template(CONV), last(tmp_path, *nodes))
         assert isinstance(found, Match)
         assert [node.name for node in found.taken] == taken
         assert {name: [value.name for value in values] for name, values in found.tensors.items()} == {"x": ["x"], "w": ["w"], "b": ["b"]}
@@ -58,7 +58,7 @@ def test_an_optional_operator_is_taken_or_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_operands_that_commute(turned: bool, tmp_path: Path) -> None:
-    found = find(template(SUM), last(tmp_path, n("Exp", ["x"], ["e"], "exp"), n("Add", ["x", "e"] if turned else ["e", "x"], ["y"], "add")))
+    found = find_match(template(SUM), last(tmp_path, n("Exp", ["x"], ["e"], "exp"), n("Add", ["x", "e"] if turned else ["e", "x"], ["y"], "add")))
     assert isinstance(found, Match)
     assert found.nodes["first"].name == "exp"
     assert [value.name for value in found.tensors["z"]] == ["x"]
@@ -79,7 +79,7 @@ def test_operands_that_commute(turned: bool, tmp_path: Path) -> None:
 )  # fmt: skip
 def test_the_condition_that_fails(nodes: list[onnx.NodeProto], text: str, reason: str | None, tmp_path: Path) -> None:
     """None: it fits; empty: the operators are others."""
-    found = find(template(text), last(tmp_path, *nodes))
+    found = find_match(template(text), last(tmp_path, *nodes))
     if isinstance(found, Match):
         assert reason is None
     else:
@@ -89,16 +89,16 @@ def test_the_condition_that_fails(nodes: list[onnx.NodeProto], text: str, reason
 def test_ranks_and_types_are_told(tmp_path: Path) -> None:
     nodes = [n("Conv", ["x", "v"], ["y"])]
     graph = imported(tmp_path, nodes, (1, 3, 4), {"v": normal(0, 3, 3, 1)})
-    assert find(template(CONV), next(iter(graph.graph))) == Why.WRONG_RANK(tensor="x", rank=3, wanted=4)
+    assert find_match(template(CONV), next(iter(graph.graph))) == Why.WRONG_RANK(tensor="x", rank=3, wanted=4)
     whole = [n("Cast", ["x"], ["i"], to=7), n("Add", ["i", "i"], ["s"]), n("Cast", ["s"], ["y"], to=1)]
     anchor = list(imported(tmp_path, whole).graph)[1]
-    assert find(template(SUM.replace("{op: Exp, as: first, inputs: [x]}", "x")), anchor) == Why.NOT_FLOAT(tensor="i", dtype="int64")
+    assert find_match(template(SUM.replace("{op: Exp, as: first, inputs: [x]}", "x")), anchor) == Why.NOT_FLOAT(tensor="i", dtype="int64")
 
 
 def test_a_tensor_between_that_others_read_is_not_taken(tmp_path: Path) -> None:
     graph = imported(tmp_path, [n("Conv", ["x", "w"], ["c"]), n("Relu", ["c"], ["r"]), n("Add", ["c", "r"], ["y"])], constants=CONSTANTS)
     relu = next(node for node in graph.graph if node.op_type == "Relu")
-    assert find(template(CONV), relu) is None
+    assert find_match(template(CONV), relu) is None
 
 
 GELU = """
@@ -112,6 +112,6 @@ GELU = """
 @pytest.mark.parametrize(("constant", "fits"), [("tenth", True), ("k", False), ("b", False)])
 def test_a_constant_has_the_number_that_a_template_wants(constant: str, fits: bool, tmp_path: Path) -> None:
     given = imported(tmp_path, [n("Mul", ["x", constant], ["y"])], constants={**CONSTANTS, "tenth": F(0.1), "b": normal(1, 3, 1, 1)})
-    found = find(template(GELU), next(iter(given.graph)))
+    found = find_match(template(GELU), next(iter(given.graph)))
     assert isinstance(found, Match) is fits
     assert fits or found == Why.OTHER_NUMBER(tensor=constant, wanted=0.1)

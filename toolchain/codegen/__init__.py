@@ -1,4 +1,4 @@
-"""Code of a region in a form that a device loads: the interface of a code generator, the code that it makes, and the templates that generators share."""
+"""Code of a region in a form that a device loads: the interface of a generator, the code that it makes, and the templates that generators share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from toolchain.graph.operators import affine_of, limit, pads_of, per_channel, repeats, transposed_window_of, window_of
 from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.operations.numbers import Attributes
-from toolchain.passes.matching import Match
+from toolchain.passes.templates import Match
 from toolchain.spec.arrays import Array
 from toolchain.spec.reason import Reason
 from toolchain.spec.reasons import Why

@@ -1,10 +1,11 @@
-"""Fusion templates read from YAML: patterns of operators, and the operation that each counts as."""
+"""Fusion templates read from YAML: patterns of operators, and the operation that each counts as; and the match of a template in a graph."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 
 import onnx
+import onnx_ir as ir
 
 from toolchain.graph.operators import known_operators
 from toolchain.operations.kind import OperationKind
@@ -124,6 +125,23 @@ class Template:
     def size(self) -> int:
         """Nodes that the pattern can take."""
         return self.pattern.size
+
+
+@dataclass(frozen=True)
+class Match:
+    """nodes: by role, the anchor first. tensors: by name; a name that stands for many has a list."""
+
+    template: Template
+    nodes: dict[str, ir.Node] = field(default_factory=dict[str, ir.Node])
+    tensors: dict[str, list[ir.Value]] = field(default_factory=dict[str, list[ir.Value]])
+    taken: list[ir.Node] = field(default_factory=list[ir.Node])
+
+    def tensor(self, name: str) -> ir.Value | None:
+        """The tensor of a name, or None where it was left out."""
+        return next(iter(self.tensors.get(name, ())), None)
+
+    def copy(self) -> "Match":
+        return Match(self.template, dict(self.nodes), dict(self.tensors), list(self.taken))
 
 
 def default_templates(kinds: Kinds | None = None) -> tuple[Template, ...]:
