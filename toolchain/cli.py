@@ -212,7 +212,9 @@ def _variables(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     """A command that takes the variables of the tasks."""
     form, plain = f"variables, NAME=VALUE:\n{variables_text()}", argparse.RawDescriptionHelpFormatter
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text, epilog=form, formatter_class=plain)
-    variables: Any = command.add_argument("variables", metavar="NAME=VALUE", nargs="*", help="such as target=MACHINE; all of them are below")
+    variables: Any = command.add_argument(
+        "variables", metavar="NAME=VALUE", nargs="*", help="all of them are below; two words without a name are target and model"
+    )
     variables.completer = complete_variable
     return command
 

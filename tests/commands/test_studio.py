@@ -24,7 +24,7 @@ import pytest
 from bench.browser import browser
 from toolchain.cli import USAGE, main
 from toolchain.commands.live_page import Live, LiveServer
-from toolchain.commands.studio import Watched, _built, changed, named
+from toolchain.commands.studio import Watched, _built, changed
 from toolchain.spec.errors import Source, Span, UserError, fail
 from toolchain.tasks.plan import Plan, make_plan
 
@@ -321,12 +321,6 @@ def test_clean_takes_the_page_away(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert page.exists()
     assert main(["clean", "target=vta", "model=digits"]) == 0
     assert not page.parent.exists()
-
-
-def test_words_without_a_name_are_the_machine_and_the_model() -> None:
-    assert named(["vta", "html=no", "digits"]) == ["target=vta", "model=digits", "html=no"]
-    with pytest.raises(UserError, match="E0002"):
-        named(["a", "b", "c"])
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")

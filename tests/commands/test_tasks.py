@@ -20,7 +20,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["vta"], "E0002 'vta' does not have the form NAME=VALUE; for example target=NAME"),
+        (["vta", "digits", "fast"], "E0002 'fast' is neither a variable nor a machine nor a model; MACHINE MODEL NAME=VALUE ..."),
+        (["vta", "digits", "=fast"], "E0002 '=fast' is neither a variable nor a machine nor a model; MACHINE MODEL NAME=VALUE ..."),
+        (["vta", "target=dpuv3"], "E1202 'target' is vta and dpuv3; a variable stands once"),
+        (["vtta"], "E0001 unknown target 'vtta'; did you mean 'vta'?"),
         ([*WORDS, "model=resnet18"], "E1202 'model' is digits and resnet18; a variable stands once"),
         (["target=vta", "modle=digits"], "E1201 unknown variable 'modle'; did you mean 'model'?"),
     ],
@@ -35,6 +38,10 @@ def test_wrong_words_are_told_before_anything_is_made(words: list[str], told: st
 
 def test_a_word_twice_is_once() -> None:
     tasks.info(Namespace(variables=[*WORDS, "model=digits"]))
+
+
+def test_two_words_without_a_name_are_the_machine_and_the_model() -> None:
+    assert tasks.given_of(["vta", "effort=0", "digits"]) == {"target": "vta", "effort": "0", "model": "digits"}
 
 
 def test_info_has_a_paragraph_for_each_stage(capsys: pytest.CaptureFixture[str]) -> None:

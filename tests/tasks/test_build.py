@@ -360,7 +360,7 @@ def test_a_file_cut_short_is_one_line(share: float, tmp_path: Path, monkeypatch:
         (("target=vta", "model=digitz"), "E0001 unknown model 'digitz'; did you mean 'digits'?"),
         (("target=vta", "model=no/such.onnx"), "E0001 there is no model file 'no/such.onnx'"),
         (("target=vta", "target=dpuv3"), "E1202 'target' is vta and dpuv3; a variable stands once"),
-        (("vta",), "E0002 'vta' does not have the form NAME=VALUE; for example target=NAME"),
+        (("vta", "digits", "fast"), "E0002 'fast' is neither a variable nor a machine nor a model; MACHINE MODEL NAME=VALUE ..."),
     ],
 )
 def test_a_wrong_word_is_one_line(

@@ -136,8 +136,6 @@ def _built(live: Live, watched: Watched, build: Callable[["Plan"], str], make: C
     return {path: stamp for path, stamp in before.items() if path in watched.files or any(path.is_relative_to(each) for each in watched.folders)}
 
 
-PLACES = ("target", "model")
-"""The variables that the first words without a name are."""
 STAGES = ("summary", "infer", "verify")
 """Stages whose results the page shows."""
 
@@ -148,7 +146,7 @@ def studio(arguments: argparse.Namespace) -> None:
     Raises as `tilewright verify`, and UserError E0002 for words that are no variables, or one page for several builds, E1128 for a profile that is
     none of the build's; with --serve as `serve`.
     """
-    variables = given_of(named(arguments.variables))
+    variables = given_of(arguments.variables)
     other = {**variables, **given_of(arguments.beside)} if arguments.beside else None
     if arguments.profile and other is not None:
         raise fail("E0002", "--profile is of one build, and --beside shows two")
@@ -207,16 +205,6 @@ def _pair(built: Sequence[tuple["Job", str]]) -> str:
 
     names = [str(job.folder) for job, _ in built]
     return pair_page(names, [page for _, page in built], comparison_page(Comparison(tuple(map(read_side, names)))))
-
-
-def named(words: list[str]) -> list[str]:
-    """Words without `=` as the machine and the model, in this order. Raises UserError E0002 for a third one."""
-    bare = [word for word in words if "=" not in word]
-    if len(bare) > len(PLACES):
-        raise fail(
-            "E0002", f"'{bare[2][:80]}' is neither a variable nor a machine nor a model", hint="tilewright studio MACHINE MODEL NAME=VALUE ..."
-        )
-    return [f"{name}={word}" for name, word in zip(PLACES, bare, strict=False)] + [word for word in words if "=" in word]
 
 
 def page_of(job: "Job", profile: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from toolchain.spec.errors import fail
 from toolchain.tasks.plan import make_plan
@@ -11,7 +11,7 @@ from toolchain.tasks.plan import make_plan
 def run(arguments: argparse.Namespace) -> int:
     """The exit code: 0 done, 1 when a stage found errors.
 
-    Raises UserError E0002 for a word that is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
+    Raises UserError E0002 for a third word that is not NAME=VALUE, E1202 for two values of one name, and all of make_plan.
     """
     from toolchain.tasks.doit_tasks import run_task
 
@@ -39,14 +39,20 @@ def given(arguments: argparse.Namespace) -> dict[str, str]:
     return given_of(arguments.variables)
 
 
-def given_of(words: Iterable[str]) -> dict[str, str]:
-    """The values of NAME=VALUE words. Raises UserError E0002 and E1202."""
+PLACES = ("target", "model")
+"""The variables that words without a name stand for, in this order."""
+
+
+def given_of(words: Sequence[str]) -> dict[str, str]:
+    """The values of MACHINE MODEL NAME=VALUE words. Raises UserError E0002 and E1202."""
     found: dict[str, str] = {}
-    for text in words:
-        name, equals, value = text.partition("=")
-        if not equals:
-            hint = f"a bundle from elsewhere: tilewright bundle show {text}" if text.endswith(".bundle") else "for example target=NAME"
-            raise fail("E0002", f"'{text}' does not have the form NAME=VALUE", hint=hint)
+    bare = [word for word in words if "=" not in word]
+    if wrong := [word for word in words if word.startswith("=")] + [word for word in bare if word.endswith(".bundle")] + bare[len(PLACES) :]:
+        text = wrong[0][:80]
+        hint = f"a bundle from elsewhere: tilewright bundle show {text}" if text.endswith(".bundle") else "MACHINE MODEL NAME=VALUE ..."
+        raise fail("E0002", f"'{text}' is neither a variable nor a machine nor a model", hint=hint)
+    for text in (*(f"{name}={word}" for name, word in zip(PLACES, bare, strict=False)), *(word for word in words if "=" in word)):
+        name, _, value = text.partition("=")
         if found.setdefault(name, value) != value:
             raise fail("E1202", f"'{name}' is {found[name]} and {value}", hint="a variable stands once")
     return found
