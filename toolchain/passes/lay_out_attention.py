@@ -26,11 +26,10 @@ from toolchain.graph.rewrite import (
     typed_node,
 )
 from toolchain.passes.align_joins import WIDEST
-from toolchain.passes.attention import Attention, family_for, find_attention
+from toolchain.passes.attention import Attention, family_for, find_attention, widen_heads
 from toolchain.passes.attention_parts import lay_out_mask
 from toolchain.passes.context import Context, Device, Pass
 from toolchain.passes.lay_out_rotary import lay_out_rotary
-from toolchain.passes.widen_heads import widen_heads
 
 
 @dataclass(frozen=True)
