@@ -3,6 +3,7 @@
 import copy
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -14,7 +15,7 @@ from tests.spec.small import edited, small
 from toolchain.spec.errors import Source, UserError
 from toolchain.spec.files import SCHEMA
 from toolchain.spec.load import load_text
-from toolchain.spec.schema import conforms, read_schema, schema_errors
+from toolchain.spec.schema import conforms, read_schema, schema_errors, validate
 from toolchain.spec.yaml_nodes import parse_yaml
 
 
@@ -57,6 +58,14 @@ def test_misspelt_required_key_is_one_error() -> None:
         small(("    format: setup", "    formt: setup"))
     told = "small.yaml:95:5: E0108 unknown key 'formt' in instructions.SETUP; did you mean 'format'?"
     assert [d.headline() for d in caught.value.diagnostics] == [told]
+
+
+def test_keys_that_stand_without_those_that_they_need_are_named_once(tmp_path: Path) -> None:
+    schema = tmp_path / "keys.schema.json"
+    schema.write_text('{"properties": {"a": {}, "b": {}, "c": {}, "d": {}}, "dependentRequired": {"a": ["b", "c"], "d": ["c"], "b": ["a"]}}')
+    with pytest.raises(UserError) as caught:
+        validate(parse_yaml(Source("keys.yaml", "a: 1\nb: 2\nd: 3\n")), schema)
+    assert str(caught.value).splitlines()[0] == "keys.yaml:1:1: E0116 'a' needs 'c' beside it; 'd' needs 'c' beside it"
 
 
 def test_all_missing_keys_of_a_mapping_are_one_error() -> None:

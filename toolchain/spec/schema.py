@@ -151,8 +151,18 @@ def _plain(breach: Breach) -> str:
             return f"this is longer than {size}"
         case "uniqueItems":
             return "an entry is given twice"
+        case "dependentRequired":
+            return _lone(breach)
         case _:
             return f"{_show(breach.value)} is not allowed here"
+
+
+def _lone(breach: Breach) -> str:
+    """The keys that stand without others which they need."""
+    needs: Any = breach.wanted
+    value: Any = breach.value
+    lone = {key: [f"'{other}'" for other in others if other not in value] for key, others in needs.items() if key in value}
+    return "; ".join(f"'{key}' needs {', '.join(others)} beside it" for key, others in lone.items() if others)
 
 
 def _show(value: Tree) -> str:
