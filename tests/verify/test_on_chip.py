@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 from tests.operations.made import load_machine
 from tests.schedule.convolutions import convolution, direct, image
+from tests.schedule.groups.tall_regions import short_machine
+from tests.schedule.groups.test_search import CHAINS, flat_schedule_of
+from tests.schedule.made_regions import expected
+from tests.schedule.test_compile_region import images
 from tests.verify.regions import labelled, small, with_field
 from toolchain.abi.dram_map import Shape
 from toolchain.analysis.checks import prepare_program
@@ -21,6 +25,7 @@ from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.built import ProgramUnderTest, program_of_region
 from toolchain.verify.on_chip import ON_CHIP, OnChipReader, TensorReader, after_work, element_address, instruction_text, last_writer, sources
 from toolchain.verify.reference_sample import SampleSize
@@ -162,3 +167,17 @@ def test_a_piece_is_there_when_all_steps_before_its_store_are_done() -> None:
     real = origins((0, 0), (0, 2), (1, 3), (1, 1))
     assert [(stop, stores.tolist()) for stop, stores in after_work(real, stored, 0)] == [(4, [2]), (4, [5])]
     assert [stop for stop, _ in after_work(origins((0, 0), (1, 1), (0, 2), (1, 3)), stored, 0)] == [2, 4]
+
+
+def test_a_wrong_row_at_the_beginning_of_a_round_shows_in_the_tensor_that_is_made_of_it() -> None:
+    """Rows that stand in two rounds are read at the end of the first one. The slab that makes them again writes to another place of the ring here."""
+    (machine, kernels), region, schedule = short_machine(), CHAINS["conv -> conv"], flat_schedule_of("conv -> conv")
+    real, stored = (compile_region(machine, kernels, region, Options(stored=stored), schedule) for stored in (False, True))
+    tested, wanted = program_of_region(real), expected(region, images(region), machine.quantisation or Numerics())
+    assert climb_region(tested, wanted, FEW, OnChipReader(stored)).exact
+    first, again = [number for number, label in enumerate(tested.listing) if label.startswith("op0 compute y n=0:1 oc=0:1 oh=136:144")]
+    for conv, wrong in ((first, "t0"), (again, "t1")):
+        address = tested.program.field(conv, "bank_addr_out")
+        found = climb_region(with_field(tested, conv, "bank_addr_out", address + 1), wanted, FEW, OnChipReader(stored)).difference
+        assert found is not None
+        assert found.tensor == wrong

@@ -14,7 +14,7 @@ from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.groups.depth_first import depth_first, late_work
 from toolchain.schedule.groups.members import Members, TileGroups
 from toolchain.schedule.groups.rings import RingPlaces
-from toolchain.schedule.groups.search import Grouping, GroupSearch, over_tiles, with_groups
+from toolchain.schedule.groups.search import Grouping, GroupSearch, over_tiles, sure, with_groups
 from toolchain.schedule.groups.timed import StretchClock, TimedGroups
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
@@ -207,7 +207,7 @@ class Planner:
                 search = GroupSearch(plan, RingPlaces(self.machine, every, residents), members)
                 proposals = search.proposals(TileGroups(self.machine, self.kernels, plan, choice, counts, self.asked).proposals())
                 timed = TimedGroups(search, self.clock, partial(with_groups, plan, every, storage))
-                return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(proposals))
+                return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(sure(proposals)))
             candidates = without(candidates, [crowded])
 
 

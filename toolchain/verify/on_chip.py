@@ -3,7 +3,8 @@
 Tensors in DRAM are read where the map says, those on chip by the instructions that would store them: the region is compiled once more with every
 tensor stored as well; tensors on chip keep their places. After an operation of the real program, the store instructions of its counterpart are
 executed on a copy of the memories, with a DRAM of their own. Where operations run as a group, a tensor may never be there as a whole: its stores are
-executed piece by piece, each as soon as the steps before it are done. A store may read registers that an earlier instruction of its program set; that
+executed piece by piece, each as soon as the steps before it are done. Rows that stand in two rounds of a ring are read in the first: where the others
+are wrong, so are the tensors that are made of them. A store may read registers that an earlier instruction of its program set; that
 one goes before it.
 """
 

@@ -9,6 +9,7 @@ import numpy as np
 from tests.operations import made
 from tests.schedule.made_regions import Builder
 from toolchain.abi.dram_map import Shape
+from toolchain.schedule import planner
 from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.groups import rings, search
@@ -64,10 +65,12 @@ def tall_region(seed: int, steps: int) -> Region | None:
 
 
 def scheduled(region: Region, around: bool = True) -> Schedule:
-    """What the search makes of it where groups cost nothing and none is timed: as many as there can be. around: rings may go round all banks."""
+    """What the search makes of it where groups cost nothing and none is timed: as many as there can be. around: rings may go round all banks; else
+    they may make lines again."""
 
     def goes_round(memory: Memory, pool: Pool) -> bool:
         return around and wraps(memory, pool)
 
-    with mock.patch.object(search, "_cycles", return_value=0.0), mock.patch.object(rings, "wraps", side_effect=goes_round):
+    free, wrap = mock.patch.object(search, "_cycles", return_value=0.0), mock.patch.object(rings, "wraps", side_effect=goes_round)
+    with free, wrap, mock.patch.object(planner, "sure", side_effect=search.sure if around else list):
         return find_schedule(*short_machine(), region, Options(timed_groups=False))

@@ -38,8 +38,9 @@ def whole(name: str) -> tuple[RingPlaces, range, Members]:
     return places(name), range(len(CHAINS[name].operations)), grouping(name).members
 
 
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_rings_stand_inside_their_pools_and_rows_do_not_meet(name: str) -> None:
+def test_rings_stand_inside_their_pools_and_rows_do_not_meet(name: str, again: bool) -> None:
     found, members, tiles = whole(name)
     loads = tiles.loadable(members, found.base)
     ways = 0
@@ -48,9 +49,10 @@ def test_rings_stand_inside_their_pools_and_rows_do_not_meet(name: str) -> None:
         loops = tiles.loops(members, frozenset(chip.over))
         brought = [load.load(members, load.lines.together) for load in loads]
         group = RowGroup(members, loops, tiles.tensors(members, loads), 0, brought)
-        for residents in itertools.islice(found.placed(chip, group), 4):
+        for residents in itertools.islice(found.placed(chip, group, again), 4):
             ways += 1
             assert set(residents.rings) == set(chip.ringed)
+            assert any(ring.overlap for ring in residents.rings.values()) == again
             for ring, slot in ((ring, residents.slots[key]) for key, ring in residents.rings.items()):
                 pool = next(pool for pool in found.base.pools["fm"] if pool.bank == slot.bank)
                 assert pool.start <= slot.address < pool.start + pool.depth

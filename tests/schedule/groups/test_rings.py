@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from toolchain.schedule.groups.rings import Stream, lay_rings
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.on_chip_allocation import Lines, RowRing
+from toolchain.schedule.kernels.rounds import RowRing
+from toolchain.schedule.placement.on_chip_allocation import Lines
 
 POOL = Pool(8, 8192)
 

@@ -155,8 +155,33 @@ def test_where_memory_does_not_wrap_rings_begin_again(name: str) -> None:
     assert moved(grouped) < moved(apart)
 
 
-def test_rows_that_overlap_cannot_cross_the_end_of_a_ring() -> None:
-    assert sizes(scheduled(CHAINS["conv -> conv"], around=False)) == [1, 1]
+@cache
+def flat_schedule_of(name: str) -> Schedule:
+    """As `schedule_of`, where memory does not wrap."""
+    return scheduled(CHAINS[name], around=False)
+
+
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("name", ["conv -> conv", "strided", "residual", "shortcut"])
+def test_rows_that_two_slabs_read_stand_on_both_sides_of_the_end_of_a_ring(name: str) -> None:
+    region, schedule = CHAINS[name], flat_schedule_of(name)
+    (group,) = schedule.groups
+    rings = [*schedule.buffers, *(load.buffer for load in group.loads)]
+    assert len(group.operations) == len(region.operations)
+    assert all(ring.lines >= 2 * ring.overlap for ring in rings)
+    assert any(ring.overlap for ring in schedule.buffers)
+    assert any(load.buffer.overlap for load in group.loads)
+    grouped, apart = built(region, schedule), built(region, resident=False, effort=0)
+    assert proven(grouped, grouped.program.machine)
+    assert moved(grouped) < moved(apart)
+
+
+def test_a_read_across_the_end_of_a_ring_without_overlap_is_refused() -> None:
+    schedule = flat_schedule_of("conv -> conv")
+    (ring,) = schedule.buffers
+    assert ring.overlap
+    with pytest.raises(UserError, match=r"E1411 rows \d+ to \d+ of 't0', which one slab makes or reads, stand on both sides of the end"):
+        built(CHAINS["conv -> conv"], replace(schedule, buffers=(replace(ring, overlap=0),)))
 
 
 @settings(max_examples=6, deadline=None)
@@ -194,8 +219,9 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
     """The data with one number changed; as before where that is refused, with its line."""
     new = deepcopy(data)
     rings = [buffer for buffer in new["buffers"] if "pitch" in buffer]
-    choice = draw.randrange(4)
     rings += [load for group in new["groups"] for load in group.get("loads", [])]
+    ends = [ring for ring in rings if "lines" in ring]
+    choice = draw.randrange(5 if ends else 4)
     if choice == 0 and rings:
         ring = draw.choice(rings)
         ring["pitch"] = max(ring["pitch"] + draw.choice([-8, 8, 16, 40]), 1)
@@ -205,6 +231,9 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
         draw.choice(new["groups"])["ahead"] = draw.randrange(4)
         for load in new["groups"][0].get("loads", []):
             load["rows"] = draw.choice([1, 3, 8, 12, 16])
+    elif choice == 4:
+        ring, key = draw.choice(ends), draw.choice(["lines", "overlap", "late"])
+        ring[key] = max(ring.get(key, 0) + draw.choice([-2, -1, 1, 2]), 1)
     else:
         operation = draw.choice(draw.choice(new["groups"])["operations"])
         operation["tile"]["oh"] = draw.choice([4, 8, 12, 16, 24])
@@ -220,9 +249,9 @@ def attempt(region: Region, data: dict[str, Any], draw: Random) -> dict[str, Any
 
 
 @settings(max_examples=5, deadline=None)
-@given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)))
-def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str) -> None:
-    data: dict[str, Any] = loaded(write_schedule(schedule_of(name)))
+@given(seed=st.integers(0, 1 << 30), name=st.sampled_from(sorted(CHAINS)), around=st.booleans())
+def test_whatever_an_edit_of_a_group_makes_is_exact_or_refused(seed: int, name: str, around: bool) -> None:
+    data: dict[str, Any] = loaded(write_schedule(schedule_of(name) if around else flat_schedule_of(name)))
     draw = Random(seed)
     for _ in range(3):
         data = attempt(CHAINS[name], data, draw)

@@ -7,16 +7,19 @@ from unittest import mock
 
 import pytest
 
+from tests.operations import made
+from tests.schedule.convolutions import convolution
 from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_region
-from tests.schedule.groups.test_search import CHAINS
+from tests.schedule.groups.test_search import CHAINS, chained
+from toolchain.schedule import planner
 from toolchain.schedule.compile_operation import TileChoice
-from toolchain.schedule.compile_region import compile_region, plan_region
+from toolchain.schedule.compile_region import compile_region, find_groups, plan_region
 from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
-from toolchain.schedule.groups import members, timed
+from toolchain.schedule.groups import members, rings, timed
 from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -105,3 +108,26 @@ def test_the_estimate_decides_where_timing_is_too_much_work() -> None:
     with mock.patch.multiple(timed, SHARE=0.0, LEAST=0):
         found = compile_region(*short_machine(), CHAINS["branches"], Options(check=False))
     assert found.schedule == built("branches", ESTIMATED).schedule
+
+
+def stem() -> Region:
+    """A convolution, a pool whose windows have a row in common, and a pointwise convolution, as SqueezeNet begins."""
+    first = convolution((1, 3, 113, 227), (64, 3, 3), 0, 50, low=0, high=127, strides=(2, 2))
+    pool = made.max_pool("pool", first.output, made.Window((3, 3), (2, 2), (0, 0, 0, 0)))
+    last = convolution(pool.output, (16, 1, 1), 2, 50, low=0, high=127)
+    return chained(first.input("x"), (first, {"x": "t"}), (pool, {"x": "t0"}), (last, {"x": "t1"}))
+
+
+def test_lines_are_made_again_only_where_the_program_is_quicker_so() -> None:
+    """The estimate, which does not see how long the convolution waits for room in its ring, is no reason to do so."""
+    machine, region = load_machine("dnnvm"), stem()
+    kernels = dict(load_kernels(machine))
+    with mock.patch.object(planner, "sure", side_effect=list):
+        estimated = find_groups(machine, kernels, region, ESTIMATED)
+    assert any(proposal.again for proposal in estimated.chosen)
+    assert not any(proposal.again for proposal in find_groups(machine, kernels, region, ESTIMATED).chosen)
+    found = compile_region(machine, kernels, region, Options(check=False))
+    with mock.patch.object(rings.RingPlaces, "_made_again", return_value=iter(())):
+        once = compile_region(machine, kernels, region, Options(check=False))
+    assert any(buffer.overlap for buffer in found.schedule.buffers) == (found.cycles < once.cycles)
+    assert found.cycles <= once.cycles

@@ -1,10 +1,14 @@
-"""Input ranges against counting, row by row."""
+"""Input ranges against counting, row by row. Rows of rings on chip: where their round has them."""
+
+from dataclasses import replace
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolchain.schedule.kernels.kernel import Window
-from toolchain.schedule.kernels.problem import window_names
+from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.kernels.problem import Kept, window_names
+from toolchain.schedule.kernels.rounds import Rounds, RowRing
 from toolchain.spec.expr import Const
 
 
@@ -23,3 +27,23 @@ def test_a_window_is_what_its_rows_read(stride: int, reach: int, before: int, ex
 def test_only_every_step_th_row_is_kept() -> None:
     names = window_names(Window("h", "oh", Const(2), Const(1), Const(0), Const(15), Const(2)), 3, 4, {})
     assert (names["h_first"], names["h_count"], names["h_window"]) == (6, 4, 4)
+
+
+def test_rows_of_a_ring_stand_where_their_round_has_them() -> None:
+    """Lines of eight rows, six elements apart; three lines from one round to the next, and the first row in the second line."""
+    ring = Kept(Slot(8, 100), 30, {}, RowRing(6, 30, 5, 2, 1), 8)
+    assert ring.rounds == Rounds(40, 24, 8)
+    assert [ring.slot_in(number) for number in range(3)] == [Slot(8, 106), Slot(8, 88), Slot(8, 70)]
+    assert [ring.slot_for(range(first, first + 8)) for first in (0, 24, 32)] == [Slot(8, 106), Slot(8, 106), Slot(8, 88)]
+    whole = Kept(Slot(8, 100), 30, {})
+    assert whole.rounds is None
+    assert whole.slot_for(range(32, 40)) == Slot(8, 100)
+
+
+def test_a_ring_stands_with_the_one_in_its_place() -> None:
+    ring = Kept(Slot(8, 100), 30, {}, RowRing(6, 30, 5, 2, 1), 8)
+    assert ring.stands_with(replace(ring, size=20))
+    assert not ring.stands_with(replace(ring, slot=Slot(8, 130)))
+    assert not ring.stands_with(replace(ring, ring=RowRing(6, 30, 5, 2)))
+    assert not ring.stands_with(None)
+    assert not Kept(Slot(8, 100), 30, {}).stands_with(Kept(Slot(8, 100), 30, {}))

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolchain.schedule.kernels.pools import Pool, Slot
-from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing, group_numbers, place_residents
+from toolchain.schedule.kernels.rounds import RowRing
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, group_numbers, place_residents
 
 POOLS = {"fm": (Pool(0, 8), Pool(4, 4))}
 

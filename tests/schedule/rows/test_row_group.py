@@ -1,7 +1,5 @@
-"""Rings that are too short are found: against a memory in which every element remembers which line was written there last.
-
-The order of slabs: each once, in turn, after all that it reads, and no earlier than its readers want. Groups over rows: turns that read
-only finished rows, ends of rings by hand, and rings that are too short."""
+"""The order of slabs: each once, in turn, after all that it reads, and no earlier than its readers want. Groups over rows: turns that read
+only finished rows, and rings that are too short. Rounds that overlap: rows are there wherever a slab reads them."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,88 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.schedule.groups.tall_regions import short_machine
-from tests.schedule.groups.test_search import CHAINS, schedule_of
+from tests.schedule.groups.test_search import CHAINS, flat_schedule_of, schedule_of
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.rows.row_group import Feed, RingBuffer, RowGroup, Touch, find_clash, interleave, made_over, ring_buffers
+from toolchain.schedule.kernels.rounds import RowRing
+from toolchain.schedule.rows.ring_check import RingBuffer, made_over, ring_buffers
+from toolchain.schedule.rows.row_group import Feed, RowGroup, Slab, Turn, clash_of, interleave, runs
 from toolchain.schedule.rows.row_loop import RowLoop
 
-DEPTH = 24
-
 NAMES = ("conv -> conv", "residual", "branches")
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> tuple[dict[str, RingBuffer], list[Touch], list[Touch]]:
-    """Two rings of one memory; lines are written one after the other, each before it is read."""
-    rings, writes, reads, moment = dict[str, RingBuffer](), list[Touch](), list[Touch](), 0
-    rows = {name: draw(st.integers(1, 9)) for name in ("a", "b")}
-    for name in rows:
-        line = draw(st.integers(1, 6))
-        pitch = draw(st.integers(line, 12))
-        rings[name] = RingBuffer("fm", 0, draw(st.integers(0, DEPTH - 1)), pitch, line, draw(st.integers(1, 2)), DEPTH)
-    made = dict.fromkeys(rows, 0)
-    while any(made[name] < rows[name] for name in rows):
-        name = draw(st.sampled_from([n for n in rows if made[n] < rows[n]]))
-        together = rings[name].together
-        stop = min(made[name] + draw(st.integers(1, 2)) * together, rows[name])
-        writes.append(Touch(name, moment, range(made[name], stop)))
-        made[name], moment = stop, moment + 1
-        for other in rows:
-            if made[other] and draw(st.booleans()):
-                first = draw(st.integers(0, made[other] - 1))
-                reads.append(Touch(other, moment, range(first, draw(st.integers(first + 1, made[other])))))
-        moment += 1
-    return rings, writes, reads
-
-
-def lost(rings: dict[str, RingBuffer], writes: list[Touch], reads: list[Touch]) -> bool:
-    """Whether a read finds another line than the one it wants."""
-    memory: dict[int, tuple[str, int]] = {}
-    events = [(t.moment, 1, t) for t in reads] + [(t.moment, 0, t) for t in writes]
-    for _, reading, touch in sorted(events, key=lambda e: e[:2]):
-        ring = rings[touch.ring]
-        for number in sorted({row // ring.together for row in touch.rows}):
-            for k in range(ring.line):
-                place, want = (ring.address + number * ring.pitch + k) % ring.depth, (touch.ring, number)
-                if reading and memory.get(place) != want:
-                    return True
-                if not reading:
-                    memory[place] = want
-    return False
-
-
-@given(programs())
-def test_a_line_is_lost_only_where_a_clash_is_found(program: tuple[dict[str, RingBuffer], list[Touch], list[Touch]]) -> None:
-    rings, writes, reads = program
-    if find_clash(rings, writes, reads, frozenset()) is None:
-        assert not lost(rings, writes, reads)
-
-
-@given(programs())
-def test_a_clash_of_a_line_that_is_read_once_more_is_a_loss(program: tuple[dict[str, RingBuffer], list[Touch], list[Touch]]) -> None:
-    rings, writes, reads = program
-    end = max(t.moment for t in [*writes, *reads]) + 1
-    clash = find_clash(rings, writes, reads, frozenset())
-    if clash is not None:
-        again = [Touch(name, end, range(max(t.rows.stop for t in writes if t.ring == name))) for name in rings]
-        assert lost(rings, writes, [*reads, *again])
-
-
-def test_a_result_may_stand_over_its_operand_where_it_is_made_in_the_same_moment() -> None:
-    ring = RingBuffer("fm", 0, 0, 4, 4, 1, DEPTH)
-    rings, rows = {"x": ring, "y": ring}, range(1)
-    writes, reads = [Touch("x", 0, rows), Touch("y", 1, rows)], [Touch("x", 1, rows)]
-    assert find_clash(rings, writes, reads, frozenset()) is not None
-    assert find_clash(rings, writes, reads, frozenset({("y", "x")})) is None
-    late = [*reads, Touch("x", 2, rows)]
-    assert find_clash(rings, writes, late, frozenset({("y", "x")})) is not None
-
-
-def test_other_pools_do_not_matter() -> None:
-    rings = {"x": RingBuffer("fm", 0, 0, 4, 4, 1, DEPTH), "y": RingBuffer("fm", 8, 0, 4, 4, 1, DEPTH)}
-    writes = [Touch("x", 0, range(1)), Touch("y", 1, range(1))]
-    assert find_clash(rings, writes, [Touch("x", 2, range(1))], frozenset()) is None
 
 
 @dataclass(frozen=True)
@@ -207,7 +132,75 @@ def test_rings_of_a_plan_are_long_enough_and_shorter_ones_are_not(name: str) -> 
     assert group.crossing({tensor: short}) is not None or group.clash({tensor: short}, frozenset()) is not None
 
 
-def test_rows_on_both_sides_of_the_end_of_a_ring() -> None:
-    """Three lines of eight rows: rows 20 to 27 lie across row 24, rows 24 to 31 do not."""
-    ring = RingBuffer("fm", 0, 0, 6, 6, 8, 18, 3)
-    assert [ring.crosses(range(first, first + 8)) for first in (16, 20, 24)] == [False, True, False]
+@st.composite
+def overlapping(draw: st.DrawFn) -> tuple[RingBuffer, list[Slab]]:
+    """A maker and two readers of one ring whose rounds overlap, each reader after what it reads."""
+    together, step = draw(st.integers(1, 2)), draw(st.integers(1, 6))
+    overlap = draw(st.integers(0, step))
+    lines, line = step + overlap, draw(st.integers(1, 3))
+    address, late = draw(st.integers(0, 5)), draw(st.integers(0, step - 1))
+    ring = RingBuffer("fm", 0, address, line, line, together, address + lines * line, lines, overlap, late)
+    height, size = draw(st.integers(1, 40)), draw(st.integers(1, 2)) * together
+    maker = Rows(height, size, 0, ())
+    readers = [Rows(height, draw(st.integers(1, 4)), draw(st.integers(0, 2)), ("x",)) for _ in range(draw(st.integers(1, 2)))]
+    turns = interleave(cast("list[RowLoop]", cast("Any", [maker, *readers])), [[], *([Feed("x", 0)] for _ in readers)], draw(st.integers(0, 2)))
+    loops = [maker, *readers]
+    return ring, [Slab(t, "xyz"[t.member], loops[t.member].made(t.slab), tuple(loops[t.member].read(t.slab).items())) for t in turns]
+
+
+def found_all(ring: RingBuffer, slabs: list[Slab]) -> bool:
+    """Whether every slab finds the rows that it reads in one stretch, in a memory that remembers the row of each place."""
+    assert ring.rounds
+    memory, place = dict[int, int](), RowRing(1, 0, ring.lines, ring.overlap, ring.late)
+    for slab, number in runs(slabs, {"x": ring.rounds}):
+        for tensor, rows, made in slab.touched:
+            if tensor == "x":
+                begin = place.begin(number if made else ring.read(rows)) * ring.together
+                if any(not 0 <= begin + row < ring.lines * ring.together or not (made or memory.get(begin + row) == row) for row in rows):
+                    return False
+                memory |= {begin + row: row for row in rows} if made else {}
+    return True
+
+
+@given(overlapping())
+def test_rows_of_rounds_that_overlap_are_lost_only_where_lines_clash(program: tuple[RingBuffer, list[Slab]]) -> None:
+    ring, slabs = program
+    crosses = any(tensor == "x" and ring.crosses(rows, made) for slab in slabs for tensor, rows, made in slab.touched)
+    if not crosses:
+        assert found_all(ring, slabs) == (clash_of(slabs, {"x": ring}, frozenset()) is None)
+
+
+def test_the_end_of_a_round_is_made_again_before_the_next_ones_own_rows() -> None:
+    """Four lines of one row, the last of which is the first of the next round."""
+    ring = RingBuffer("fm", 0, 0, 1, 1, 1, 4, 4, 1)
+    slabs = [Slab(Turn(0, row, {}), "x", range(row, row + 1), ()) for row in range(8)]
+    assert ring.rounds
+    found = [(slab.turn.slab, number, slab.turn.again) for slab, number in runs(slabs, {"x": ring.rounds})]
+    assert found[3:6] == [(3, 0, False), (3, 1, True), (4, 1, False)]
+    assert [(slab, number) for slab, number, again in found if again] == [(3, 1), (6, 2)]
+    assert [slab for slab, _, again in found if not again] == list(range(8))
+
+
+def test_a_result_stands_over_its_operand_in_each_round() -> None:
+    """The end of a round of the operand is made again in the next round, and so is that of the result, over it there."""
+    ring = RingBuffer("fm", 0, 0, 1, 1, 1, 4, 4, 1)
+    order = [(member, row) for row in range(8) for member in (0, 1)]
+    slabs = [Slab(Turn(m, row, {}), "xy"[m], range(row, row + 1), (("x", range(row, row + 1)),) * m) for m, row in order]
+    rings = {"x": ring, "y": ring}
+    assert clash_of(slabs, rings, frozenset({("y", "x")})) is None
+    assert clash_of(slabs, rings, frozenset()) is not None
+
+
+def test_slabs_that_are_made_again_stand_in_the_next_round() -> None:
+    plan = realise(*short_machine(), CHAINS["conv -> conv"], flat_schedule_of("conv -> conv"))
+    group, ring = plan.groups[0], plan.residents.rings["t0"]
+    assert isinstance(group, RowGroup)
+    turns, begin = group.turns_with(plan.problems), plan.residents.slots["t0"].address
+    first = {turn.slab: turn.slots["y"].address for turn in turns if turn.member == 0 and not turn.again}
+    again = {turn.slab: turn.slots["y"].address for turn in turns if turn.member == 0 and turn.again}
+    assert again
+    assert all(first[slab] - address == (ring.lines - ring.overlap) * ring.pitch for slab, address in again.items())
+    assert first[0] == begin + ring.late * ring.pitch
+    counts = [sum(turn.member == maker for turn in turns) for maker in range(len(group.makers))]
+    assert group.times_made(plan.problems) == [count / maker.count for count, maker in zip(counts, group.makers, strict=True)]
+    assert group.times_made(plan.problems)[1] == 1

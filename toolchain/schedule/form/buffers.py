@@ -7,8 +7,9 @@ from typing import NamedTuple
 from toolchain.schedule.form.plan import ChipBuffer, Schedule, ScheduledOperation
 from toolchain.schedule.kernels.pools import Pool, wraps
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.rounds import RowRing
 from toolchain.schedule.placement.dram_buffers import Need, Storage, lasting
-from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, RowRing
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots, room_of_copy
 from toolchain.schedule.rows.row_loop import ring_name
 from toolchain.schedule.tiling.near_weights import near_size, room_start, waiting, whole_size, with_room
@@ -54,7 +55,7 @@ def read_buffers(machine: Machine, schedule: Schedule, candidates: Mapping[str, 
     kept = {name: replace(candidate, stored=stored[name]) for name, candidate in candidates.items() if name in slots}
     depths = {(memory, pool.bank): pool.depth for memory, found in pools.items() for pool in found}
     rings = {
-        name: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], buffer.lines)
+        name: RowRing(buffer.pitch, buffer.lines * buffer.pitch or depths[buffer.memory, buffer.slot.bank], *buffer.rounds)
         for _, name, buffer in entries
         if buffer.pitch
     }
@@ -108,6 +109,12 @@ def _ring_faults(memory: Memory, schedule: Schedule, entry: Path, buffer: ChipBu
     elif not lines.line <= buffer.pitch <= lines.most:
         text = f"the lines of '{buffer.tensor}' are {buffer.pitch} elements apart; they can be {lines.line} to {lines.most}"
         yield schedule.fault("E1404", text, path)
+    elif 2 * buffer.overlap > buffer.lines:
+        text = f"{buffer.overlap} of {buffer.lines} lines of '{buffer.tensor}' are made again in the next round; at most half of them can be"
+        yield schedule.fault("E1404", text, (*entry, "overlap"), "more lines, or a smaller overlap")
+    elif buffer.late and buffer.late >= buffer.lines:
+        text = f"'{buffer.tensor}' begins in line {buffer.late} of a ring of {buffer.lines}"
+        yield schedule.fault("E1404", text, (*entry, "late"), f"0 to {buffer.lines - 1}")
     elif buffer.slot.address + buffer.lines * buffer.pitch > pool.depth:
         text = f"'{buffer.tensor}' takes {buffer.lines * buffer.pitch} elements from {buffer.slot.address} on, and a bank has {pool.depth}"
         yield schedule.fault("E1404", text, (*entry, "lines" if buffer.lines else "address"))

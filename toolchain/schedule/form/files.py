@@ -23,6 +23,8 @@ SCHEDULE_SCHEMA = PACKAGE / "schemas" / "schedule.schema.json"
 HEAD = "# How the region runs: tiles, slots, buffers and order. Edit a copy, and build with schedule=COPY.\n"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
 _WORDS = ("true", "false", "null")
+RING = ("pitch", "lines", "overlap", "late")
+"""Keys of a ring of rows, each left out where it is 0."""
 
 SUFFIX = ".yaml"
 
@@ -68,9 +70,8 @@ def _load(node: Node) -> GroupLoad:
 def _buffer(node: Node) -> ChipBuffer:
     stored = node.get("stored")
     slot = Slot(node.number("bank"), node.number("address"))
-    return ChipBuffer(
-        node.text("tensor"), node.text("memory"), slot, stored is None or bool(stored.value), node.number("pitch"), node.number("lines")
-    )
+    ring = (node.number(key) for key in RING)
+    return ChipBuffer(node.text("tensor"), node.text("memory"), slot, stored is None or bool(stored.value), *ring)
 
 
 def _operation(node: Node, fetches: Mapping[str, int]) -> ScheduledOperation:
@@ -134,7 +135,7 @@ def _buffer_lines(buffer: ChipBuffer) -> str:
 
 def _on_chip(buffer: ChipBuffer) -> dict[str, object]:
     bank, address = buffer.slot
-    ring = {key: value for key, value in (("pitch", buffer.pitch), ("lines", buffer.lines)) if value}
+    ring = {key: value for key, value in zip(RING, (buffer.pitch, *buffer.rounds), strict=True) if value}
     return {"tensor": buffer.tensor, "memory": buffer.memory, "bank": bank, "address": address, **ring}
 
 

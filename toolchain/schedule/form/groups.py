@@ -10,7 +10,8 @@ from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
-from toolchain.schedule.rows.row_group import RowGroup, group_tensors, made_over, ring_buffers
+from toolchain.schedule.rows.ring_check import made_over, ring_buffers
+from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_loop import Loadable, RowLoop, find_loadable, row_dimension, row_step
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError
@@ -99,7 +100,8 @@ def _clashes(schedule: Schedule, plan: Plan, number: int, group: RowGroup) -> It
     if crossing is not None:
         (path, _, buffer), rows = entry_of(schedule, crossing[0]), crossing[1]
         text = f"rows {rows.start} to {rows.stop - 1} of '{buffer.tensor}', which one slab makes or reads, stand on both sides of the end of the ring"
-        yield schedule.fault("E1411", text, path, "a multiple of the rows of every slab as rows of the ring")
+        hint = "a multiple of the rows of every slab as rows of the ring, and an overlap of as many lines as two slabs read in common"
+        yield schedule.fault("E1411", text, path, hint)
         return
     clash = group.clash(rings, made_over(plan.residents, rings))
     if clash is not None:

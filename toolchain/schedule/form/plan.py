@@ -49,7 +49,8 @@ class ChipBuffer:
     """A tensor that stays on chip from the operation that makes it to the last one that reads it. stored: it is stored to DRAM as well.
 
     pitch: elements from one line of rows to the next where it is a ring of rows; 0 for a tensor that is there whole. lines: how many there are before
-    it begins again; 0 where it goes round all of its banks.
+    it begins again; 0 where it goes round all of its banks. overlap: how many of them end one round and begin the next. late:
+    in which of them the tensor begins.
     """
 
     tensor: str
@@ -58,6 +59,13 @@ class ChipBuffer:
     stored: bool
     pitch: int = 0
     lines: int = 0
+    overlap: int = 0
+    late: int = 0
+
+    @property
+    def rounds(self) -> tuple[int, int, int]:
+        """lines, overlap and late."""
+        return self.lines, self.overlap, self.late
 
 
 @dataclass(frozen=True)
@@ -240,7 +248,8 @@ def _buffers(plan: Plan) -> Iterator[ChipBuffer]:
 def _buffer(plan: Plan, tensor: str, name: str) -> ChipBuffer:
     """A tensor as it stands on chip. name: of its buffer there."""
     candidate, ring = plan.residents.candidates[name], plan.residents.rings.get(name)
-    return ChipBuffer(tensor, candidate.memory, plan.residents.slots[name], candidate.stored, *((ring.pitch, ring.lines) if ring else (0, 0)))
+    form = (ring.pitch, ring.lines, ring.overlap, ring.late) if ring else ()
+    return ChipBuffer(tensor, candidate.memory, plan.residents.slots[name], candidate.stored, *form)
 
 
 def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperation:

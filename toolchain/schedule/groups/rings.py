@@ -5,15 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from toolchain.schedule.groups.overlap import flow_of, lengths_of
 from toolchain.schedule.kernels.pools import Pool, Slot, wraps
-from toolchain.schedule.placement.on_chip_allocation import Candidate, Lines, Residents, RowRing, find_room, group_numbers, grouped
-from toolchain.schedule.rows.row_group import RowGroup, made_over, ring_buffers
+from toolchain.schedule.kernels.rounds import RowRing
+from toolchain.schedule.placement.on_chip_allocation import Candidate, Lines, Residents, find_room, group_numbers, grouped
+from toolchain.schedule.rows.ring_check import made_over, ring_buffers
+from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.spec.model import Machine
 
 MOST_RINGS = 16
 """The most rings of one group; with more, there are too many ways to share the pools."""
 SLABS = (2, 3, 1)
 """Slabs in a ring that begins again at its end: one is made while another is read."""
+ROUNDS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Rounds of rings that overlap, the fewest first: each but the first makes some lines again."""
 Laid = dict[str, tuple[Slot, RowRing]]
 
 
@@ -107,18 +112,30 @@ class RingPlaces:
         elsewhere = candidate.name in self.base.candidates and candidate.last not in members
         return made and fits and not elsewhere and any(use.operation in members for use in candidate.reads)
 
-    def placed(self, chip: OnChip, group: RowGroup) -> Iterator[Residents]:
+    def placed(self, chip: OnChip, group: RowGroup, again: bool) -> Iterator[Residents]:
         """Every way in which the rings can stand: going round pools that wrap and hold nothing else, in as few of them as possible first; then in
-        stretches beside all else, at whose ends they begin again. None for rings of several memories, which are not laid out together."""
-        streams = self._streams(chip, group)
+        stretches beside all else, at whose ends they begin again. again: in stretches at whose ends lines are made again, and no others. None for
+        rings of several memories, which are not laid out together."""
         memory, *others = dict.fromkeys(chip.kept[name].memory for name in chip.ringed)
         if others:
             return
+        streams = self._streams(chip, group)
+        ways = self._made_again(chip, group, streams, memory) if again else self._made_once(chip, group, streams, memory)
+        yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
+
+    def _made_once(self, chip: OnChip, group: RowGroup, streams: Sequence[Stream], memory: str) -> Iterator[Laid | None]:
         taken = {self.base.slots[name].bank for name in chip.whole if chip.kept[name].memory == memory}
         free = [pool for pool in self.base.pools[memory] if pool.bank not in taken and wraps(self.machine.memory[memory], pool)]
-        ways = [self._laid(parts, max(stream.rows for stream in streams)) for parts in _splits(streams, free)]
-        ways += [self._turning(chip, group, streams, memory, slabs) for slabs in SLABS]
-        yield from (found for way in ways if way is not None and (found := self._residents(chip, group, way)) is not None)
+        tallest = max(stream.rows for stream in streams)
+        yield from (self._laid(parts, tallest) for parts in _splits(streams, free))
+        yield from (self._beside(chip, memory, {stream.name: _turning(group, stream, slabs) for stream in streams}) for slabs in SLABS)
+
+    def _made_again(self, chip: OnChip, group: RowGroup, streams: Sequence[Stream], memory: str) -> Iterator[Laid | None]:
+        """With lines that are made again, the fewest times first, where slabs read some rows in common."""
+        depths, lines = [pool.depth for pool in self.base.pools[memory]], [stream.lines.line for stream in streams]
+        flows = [flow_of(group, stream.name, chip.over, stream.lines.together, max(depths) // stream.lines.line) for stream in streams]
+        for lengths in lengths_of(flows, lines, sum(depths), ROUNDS):
+            yield self._beside(chip, memory, {stream.name: _ring(stream, *length) for stream, length in zip(streams, lengths, strict=True)})
 
     def _residents(self, chip: OnChip, group: RowGroup, laid: Laid) -> Residents | None:
         """With these rings; None where rows meet, or cross the end of a ring."""
@@ -141,17 +158,16 @@ class RingPlaces:
             found |= laid
         return found
 
-    def _turning(self, chip: OnChip, group: RowGroup, streams: Sequence[Stream], memory: str, slabs: int) -> Laid | None:
-        """Rings of so many slabs each, the lowest addresses first; None where there is no room."""
+    def _beside(self, chip: OnChip, memory: str, rings: Mapping[str, RowRing]) -> Laid | None:
+        """Rings that begin again, the lowest addresses first; None where there is no room."""
         others = [(self.base.slots[name], chip.kept[name].size) for name in chip.whole if chip.kept[name].memory == memory]
         found: Laid = {}
-        for stream in streams:
-            lines = slabs * -(-group.most_rows(stream.name) // stream.lines.together)
-            slot = find_room(lines * stream.lines.line, others, self.base.pools[memory])
+        for name, ring in rings.items():
+            slot = find_room(ring.depth, others, self.base.pools[memory])
             if slot is None:
                 return None
-            found[stream.name] = slot, RowRing(stream.lines.line, lines * stream.lines.line, lines)
-            others.append((slot, lines * stream.lines.line))
+            found[name] = slot, ring
+            others.append((slot, ring.depth))
         return found
 
     def _streams(self, chip: OnChip, group: RowGroup) -> list[Stream]:
@@ -170,6 +186,15 @@ class RingPlaces:
             if name not in chip.over and lines is not None:
                 found.append(Stream(name, lines, rows[name], late[made[name]]))
         return found
+
+
+def _turning(group: RowGroup, stream: Stream, slabs: int) -> RowRing:
+    """A ring of so many slabs."""
+    return _ring(stream, slabs * -(-group.most_rows(stream.name) // stream.lines.together))
+
+
+def _ring(stream: Stream, lines: int, overlap: int = 0, late: int = 0) -> RowRing:
+    return RowRing(stream.lines.line, lines * stream.lines.line, lines, overlap, late)
 
 
 def _splits(streams: Sequence[Stream], pools: Sequence[Pool]) -> Iterator[list[tuple[Pool, Sequence[Stream]]]]:

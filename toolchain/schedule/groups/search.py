@@ -12,7 +12,7 @@ from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.groups.members import Members
-from toolchain.schedule.groups.rings import RingPlaces
+from toolchain.schedule.groups.rings import OnChip, RingPlaces
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents, group_numbers, grouped, in_dram
@@ -65,10 +65,20 @@ class Proposal:
         """Whether the group loads rings of its own."""
         return isinstance(self.group, RowGroup) and bool(self.group.loads)
 
+    @property
+    def again(self) -> bool:
+        """Whether it makes lines of a ring again, in its next round."""
+        return isinstance(self.group, RowGroup) and any(ring.overlap for ring in self.residents.rings.values())
+
 
 def over_tiles(plan: Plan, fused: Iterable[tuple[TileGroup, Tiled]]) -> list[Proposal]:
     """Groups over tiles."""
     return [Proposal(group, plan.residents, group.problems, tiled.tilings, tiled.cycles, tiled.streams) for group, tiled in fused]
+
+
+def sure(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Those whose estimate holds without a program: it does not see how long the maker of a ring that makes lines again waits for readers."""
+    return [proposal for proposal in proposals if not proposal.again]
 
 
 @dataclass(frozen=True)
@@ -152,27 +162,35 @@ class GroupSearch:
         return [c for name, c in self.places.candidates.items() if name not in self.plan.residents.candidates and c.lines is not None]
 
     def _ways(self, members: range) -> Iterator[Proposal]:
-        """The members as one group, with loads of rows and without, as far as they have room on chip."""
+        """The members as one group, with loads of rows and without, with lines that are made again and without, as far as they have room on chip."""
         loads = self._loadable(members)
-        found = [self._propose(members, some, AHEAD) for some in ([loads] if loads else []) + ([[]] if self._hands(members) else [])]
-        return (proposal for proposal in found if proposal is not None)
+        for some in ([loads] if loads else []) + ([[]] if self._hands(members) else []):
+            groups = self._groups(members, some, AHEAD)
+            yield from (found for again in (False, True) if (found := self._propose(groups, again)) is not None)
 
     def moved(self, proposal: Proposal, ahead: int) -> Proposal | None:
         """The same group over rows with so many slabs in advance; None where it has no room on chip."""
         members = proposal.group.operations
-        return self._propose(members, self._loadable(members) if proposal.loads else [], (ahead,))
+        return self._propose(self._groups(members, self._loadable(members) if proposal.loads else [], (ahead,)), proposal.again)
 
-    def _propose(self, members: range, loads: Sequence[Loadable], aheads: Sequence[int]) -> Proposal | None:
+    def _groups(self, members: range, loads: Sequence[Loadable], aheads: Sequence[int]) -> list[tuple[OnChip, RowGroup]]:
+        """The members as a group, with each choice of tensors on chip; none where one of them has no loop over rows."""
+        found: list[tuple[OnChip, RowGroup]] = []
         for chip in self.places.choices(members, [load.candidate for load in loads]):
             loops = self.members.loops(members, frozenset(chip.over))
             for ahead in aheads if loops else ():
                 brought = [load.load(members, _size(load)) for load in loads]
-                group = RowGroup(members, loops, self.members.tensors(members, loads), ahead, brought)
-                for residents in itertools.islice(self.places.placed(chip, group), WAYS):
-                    planned = self.members.tiles(group, residents)
-                    if planned is not None:
-                        problems, tilings = planned
-                        return Proposal(group, residents, problems, tilings, _cycles(group, problems, tilings))
+                found.append((chip, RowGroup(members, loops, self.members.tensors(members, loads), ahead, brought)))
+        return found
+
+    def _propose(self, groups: Sequence[tuple[OnChip, RowGroup]], again: bool) -> Proposal | None:
+        """The first of the groups that has room on chip. again: with lines that are made again."""
+        for chip, group in groups:
+            for residents in itertools.islice(self.places.placed(chip, group, again), WAYS):
+                planned = self.members.tiles(group, residents)
+                if planned is not None:
+                    problems, tilings = planned
+                    return Proposal(group, residents, problems, tilings, _cycles(group, problems, tilings))
         return None
 
 
@@ -186,7 +204,8 @@ def _cycles(group: RowGroup, problems: Sequence[Problem], tilings: Sequence[Tili
 
     Members that only share loads follow one another as operations apart do, so they begin and end at the cost of those.
     """
-    each: list[Mapping[str, float]] = [*(tiling.busy for tiling in tilings), *load_cycles(group, problems)]
+    once: list[Mapping[str, float]] = [*(tiling.busy for tiling in tilings), *load_cycles(group, problems)]
+    each = [{unit: cycles * times for unit, cycles in found.items()} for found, times in zip(once, group.times_made(problems), strict=True)]
     busy: dict[str, float] = {}
     for found in each:
         for unit, cycles in found.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.groups.search import GroupSearch, Proposal
+from toolchain.schedule.groups.search import GroupSearch, Proposal, sure
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.slots import find_rings
@@ -19,7 +19,7 @@ Key = tuple[object, ...]
 Way = Sequence[Proposal]
 """Groups of a stretch, in order; its other operations are alone."""
 OUT = 1.3
-"""A way that is estimated at so many times the least is not timed: the estimate errs by less."""
+"""A way that is estimated at so many times the least of those that make no line again is not timed: the estimate errs by less."""
 GAIN = 0.999
 """The part of the time that another way than the estimate's may take: less is decided by operations farther away."""
 SHARE = 0.3
@@ -60,7 +60,7 @@ class StretchClock:
         for problem, tiling, bound in zip(part.problems, part.tilings, part.region.operations, strict=True):
             own = {place: part.dram.places[name][0] for place, name in bound.tensors.items()}
             hands = tuple((place, tensors.setdefault(name, len(tensors)), name in part.dram.buffers) for place, name in own.items())
-            kept = tuple((place, each.slot, each.size, each.again) for place, each in problem.kept.items())
+            kept = tuple((place, each.slot, each.size, each.ring) for place, each in problem.kept.items())
             rooms = tuple((name, room, tiling.places[name]) for name, room in tiling.room.items())
             found.append((self.choice.key(problem), hands, kept, tuple(tiling.sizes.items()), tiling.order, rooms))
         return (*found, *((members, _group(group)) for members, group in part.runs()))
@@ -98,8 +98,8 @@ def _group(group: RowGroup | TileGroup | None) -> Key:
 
 @dataclass(frozen=True)
 class Stretch:
-    """ways: that are worth timing, the one with the lowest estimate first. around: the operations that are timed, neighbours among them. close:
-    the second estimate as a multiple of the first."""
+    """ways: that are worth timing, those that make lines again last, else the one with the lowest estimate first. around: the operations that are
+    timed, neighbours among them. close: the second estimate as a multiple of the first."""
 
     ways: Sequence[Way]
     around: range
@@ -115,9 +115,20 @@ class TimedGroups:
     grouped: Callable[[Way], Plan]
 
     def best(self, proposals: Sequence[Proposal]) -> list[Proposal]:
-        """The groups of the quickest cut. Every stretch in which cuts differ is timed by itself, those with the closest estimates first."""
-        plan, cuts = self.search.plan, [self.search.cut(proposals), self.search.cut([p for p in proposals if not p.loads])]
-        timer = _Timer(self.clock, self.grouped, max(SHARE * tiles_of(plan), LEAST))
+        """The groups of the quickest cut. Some that make lines again are among them where the whole plan is quicker so than with the best of the
+        others: the estimate does not see how long they wait."""
+        first = sure(proposals)
+        once = self._best([self.search.cut(first), self.search.cut([p for p in first if not p.loads])])
+        found = self._best([once, self.search.cut(proposals)]) if len(first) < len(proposals) else once
+        return found if any(p.again for p in found) and self._cycles(found) < self._cycles(once) else once
+
+    def _cycles(self, way: Way) -> float:
+        """Of the whole plan."""
+        return self.clock.cycles(self.grouped(way), range(len(self.search.plan.problems)))
+
+    def _best(self, cuts: Sequence[Way]) -> list[Proposal]:
+        """Every stretch in which cuts differ is timed by itself, those with the closest estimates first."""
+        timer = _Timer(self.clock, self.grouped, max(SHARE * tiles_of(self.search.plan), LEAST))
         found: list[Proposal] = []
         for stretch in sorted(self._stretches(cuts), key=lambda stretch: stretch.close):
             found += self._quickest(timer, stretch)
@@ -127,8 +138,9 @@ class TimedGroups:
         spans = list(_spans(cuts))
         for span in spans:
             ways = _distinct([*([p for p in cut if p.group.operations[0] in span] for cut in cuts), []])
-            estimates = {number: self.search.estimate(span, way) for number, way in enumerate(ways)}
-            ranked = sorted(estimates, key=estimates.__getitem__)
+            again = [any(proposal.again for proposal in way) for way in ways]
+            estimates = [self.search.estimate(span, way) for way in ways]
+            ranked = sorted(range(len(ways)), key=lambda number: (again[number], estimates[number]))
             least, second = (estimates[number] for number in ranked[:2])
             kept = [ways[number] for number in ranked if estimates[number] <= OUT * least]
             yield Stretch(kept, _with_neighbours(span, spans, len(self.search.plan.problems)), second / max(least, 1.0))

@@ -12,6 +12,7 @@ from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import NEAR, Kernel, Step, Window, numbers_of
 from toolchain.schedule.kernels.limits import Known, check_numbers, faults
 from toolchain.schedule.kernels.pools import Pool, Slot, pools_of
+from toolchain.schedule.kernels.rounds import Rounds, RowRing
 from toolchain.spec.arrays import Ints, evaluate_arrays
 from toolchain.spec.errors import fail
 from toolchain.spec.evaluate import constant
@@ -47,17 +48,31 @@ def largest_window(window: Window, size: Ints, numbers: Mapping[str, Ints]) -> d
 
 @dataclass(frozen=True)
 class Kept:
-    """A whole tensor on chip: its slot, its elements in each bank, and the names of its place. again: rows after which a ring
-    begins again; 0 for one that goes round all banks, and for a tensor that is there whole."""
+    """A whole tensor on chip: its slot, its elements in each bank, and the names of its place. ring: that begins again at its end; None for one that
+    goes round all banks, and for a tensor that is there whole. together: rows of a line of the ring."""
 
     slot: Slot
     size: int
     names: Mapping[str, int]
-    again: int = 0
+    ring: RowRing | None = None
+    together: int = 1
 
-    def slot_for(self, row: int) -> Slot:
-        """The slot at which the first row would stand if the ring were whole, so that this row stands in its place."""
-        return Slot(self.slot.bank, self.slot.address - row // self.again * self.size) if self.again else self.slot
+    @cached_property
+    def rounds(self) -> Rounds | None:
+        """Those of the ring."""
+        return self.ring.rounds(self.together) if self.ring else None
+
+    def stands_with(self, other: "Kept | None") -> bool:
+        """Whether it is a ring that stands in one place with another one."""
+        return other is not None and self.ring is not None and (self.slot, self.ring) == (other.slot, other.ring)
+
+    def slot_for(self, rows: range) -> Slot:
+        """The slot at which the first row of all would stand if the ring were whole, so that these rows stand where they are read."""
+        return self.slot_in(self.rounds.read(rows)) if self.rounds else self.slot
+
+    def slot_in(self, number: int) -> Slot:
+        """As `slot_for` has it, for the rows of a round."""
+        return Slot(self.slot.bank, self.slot.address + (self.ring.begin(number) if self.ring else 0))
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from toolchain.schedule.kernels.kernel import Place, Whole
 from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Kept, Problem
+from toolchain.schedule.kernels.rounds import RowRing
 from toolchain.schedule.placement.dram_buffers import Storage, lasting
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.evaluate import constant
@@ -170,15 +170,6 @@ def _streamed(candidate: Candidate, groups: Sequence[int]) -> Candidate:
     return replace(candidate, reads=reads, last=group, stored=candidate.stored or len(reads) < len(candidate.reads))
 
 
-class RowRing(NamedTuple):
-    """A ring of rows. pitch: elements from one line to the next. depth: elements of each bank that it takes, one after the other: those of its whole
-    pool, which must wrap, or from its slot on those of `lines` lines, after which it begins again."""
-
-    pitch: int
-    depth: int
-    lines: int = 0
-
-
 @dataclass(frozen=True)
 class Residents:
     """slots: of each buffer that stays on chip. candidates: those buffers. groups: the number of each operation's group. pools: of the machine.
@@ -203,7 +194,8 @@ class Residents:
         if name not in self.rings or use.lines is None:
             return Kept(self.slots[name], self.candidates[name].size, use.names)
         ring = self.rings[name]
-        return Kept(self.slots[name], ring.depth, {**use.names, use.lines.pitch: ring.pitch}, ring.lines * use.lines.together)
+        names = {**use.names, use.lines.pitch: ring.pitch}
+        return Kept(self.slots[name], ring.depth, names, ring if ring.lines else None, use.lines.together)
 
     def live(self, group: int, around: int = 0) -> list[Candidate]:
         """Buffers that are needed during a group, or so many groups before or after it."""

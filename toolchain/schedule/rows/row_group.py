@@ -1,123 +1,73 @@
-"""A group of operations over one loop of rows: whether it can be, the order of its slabs, every slab as late as its readers allow, and whether
-the rings of rows are long enough."""
+"""A group of operations over one loop of rows: the order of its slabs, every slab as late as its readers allow, and the places of their rows."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.rounds import Rounds
 from toolchain.schedule.placement.dram_buffers import Storage
-from toolchain.schedule.placement.on_chip_allocation import Residents
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.ring_check import Clash, RingBuffer, Touch, find_clash
 from toolchain.schedule.rows.row_loop import Loadable, RowLoad, RowLoop
-from toolchain.spec.arrays import Ints
-
-
-class Touch(NamedTuple):
-    """Rows of a ring that are written or read at a moment."""
-
-    ring: str
-    moment: int
-    rows: range
-
-
-@dataclass(frozen=True)
-class RingBuffer:
-    """together: rows of a line. address: of the first line. line: elements of a line; pitch: from one to the next. depth: where the memory wraps.
-    lines: after how many it begins again; 0 for one that goes round the memory."""
-
-    memory: str
-    bank: int
-    address: int
-    pitch: int
-    line: int
-    together: int
-    depth: int
-    lines: int = 0
-
-    def crosses(self, rows: range) -> bool:
-        """Whether rows that one slab touches stand on both sides of the end of the ring, where no step can reach them at once."""
-        around = self.lines * self.together
-        return bool(around and rows) and rows.start // around != (rows.stop - 1) // around
-
-
-class Clash(NamedTuple):
-    """The line of `ring` that begins with `row` stands where that of `other` still is read."""
-
-    ring: str
-    row: int
-    other: str
-    other_row: int
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """int64 [n] of lines. first: the moment at which one is written. last: at which it is read for the last time."""
-
-    number: Ints
-    start: Ints
-    first: Ints
-    last: Ints
-
-
-def find_clash(rings: Mapping[str, RingBuffer], writes: Sequence[Touch], reads: Sequence[Touch], over: frozenset[tuple[str, str]]) -> Clash | None:
-    """over: (result, operand): rings that stand in one place, where an operation writes each element after it has read it."""
-    lines = {name: _lines(ring, [t for t in writes if t.ring == name], [t for t in reads if t.ring == name]) for name, ring in rings.items()}
-    for name, ring in rings.items():
-        for other, other_ring in rings.items():
-            if (ring.memory, ring.bank) == (other_ring.memory, other_ring.bank):
-                found = _clash(ring, lines[name], other_ring, lines[other], name == other, (name, other) in over)
-                if found is not None:
-                    return Clash(name, found[0] * ring.together, other, found[1] * other_ring.together)
-    return None
-
-
-def _lines(ring: RingBuffer, writes: Sequence[Touch], reads: Sequence[Touch]) -> _Lines:
-    count = max(-(-t.rows.stop // ring.together) for t in writes)
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, -1, np.int64)
-    for touch in writes:
-        part = _part(ring, touch.rows)
-        first[part] = np.minimum(first[part], touch.moment)
-        last[part] = np.maximum(last[part], touch.moment)
-    for touch in reads:
-        part = _part(ring, touch.rows)
-        last[part] = np.maximum(last[part], touch.moment)
-    number = np.arange(count)
-    turn = number % ring.lines if ring.lines else number
-    return _Lines(number, (ring.address + turn * ring.pitch) % ring.depth, first, last)
-
-
-def _part(ring: RingBuffer, rows: range) -> slice:
-    return slice(rows.start // ring.together, -(-rows.stop // ring.together))
-
-
-def _clash(ring: RingBuffer, one: _Lines, other_ring: RingBuffer, two: _Lines, same: bool, over: bool) -> tuple[int, int] | None:
-    """The first line that is written while a line of the other ring, written before, is still needed."""
-    apart = (two.start[None, :] - one.start[:, None]) % ring.depth
-    meets = (apart < ring.line) | ((ring.depth - apart) % ring.depth < other_ring.line)
-    late = one.first[:, None]
-    lives = (two.first[None, :] <= late) & (late <= two.last[None, :])
-    if over:
-        lives &= (late < two.last[None, :]) | (apart != 0)
-    if same:
-        lives &= one.number[:, None] != two.number[None, :]
-    wrong = np.argwhere(meets & lives)
-    return (int(wrong[0][0]), int(wrong[0][1])) if len(wrong) else None
 
 
 class Turn(NamedTuple):
     """A slab of a member. after: by place, members and those of their slabs that must be done before its contents are read. slots: by place,
-    where a ring that begins again stands for its rows."""
+    where a ring that begins again stands for its rows. again: the slab has been made before, in the round that ends with it."""
 
     member: int
     slab: int
     after: Mapping[str, Sequence["tuple[int, int]"]]
     slots: Mapping[str, Slot] = MappingProxyType({})
+    again: bool = False
+
+
+class Slab(NamedTuple):
+    """A turn and the rows that it makes of its own tensor, and reads of others."""
+
+    turn: Turn
+    own: str
+    made: range
+    read: Sequence[tuple[str, range]]
+
+    @property
+    def touched(self) -> Iterator[tuple[str, range, bool]]:
+        """Tensors, their rows, and whether the turn makes them."""
+        yield from ((tensor, rows, False) for tensor, rows in self.read)
+        yield self.own, self.made, True
+
+
+def runs(slabs: Iterable[Slab], rounds: Mapping[str, Rounds]) -> Iterator[tuple[Slab, int]]:
+    """The slabs with the numbers of the rounds in which they make rows. The rows of a round that stand in the next one as well are made again just
+    before the first of that round's own. rounds: of tensors that are rings which begin again."""
+    begun, ends = dict[int, int](), dict[int, list[Slab]]()
+    for slab in slabs:
+        member = slab.turn.member
+        numbers = rounds[slab.own].made(slab.made) if slab.own in rounds else range(1)
+        if numbers.start > begun.get(member, 0):
+            yield from ((other._replace(turn=other.turn._replace(again=True)), numbers.start) for other in ends.pop(member, ()))
+            begun[member] = numbers.start
+        yield slab, numbers.start
+        if len(numbers) > 1:
+            ends.setdefault(member, []).append(slab)
+
+
+def clash_of(slabs: Iterable[Slab], rings: Mapping[str, RingBuffer], over: frozenset[tuple[str, str]]) -> Clash | None:
+    """Rows that are written where others stand that are still read, when slabs follow one another. over: as `find_clash` has it."""
+    writes, reads = list[Touch](), list[Touch]()
+    rounds = {name: ring.rounds for name, ring in rings.items() if ring.rounds}
+    for moment, (slab, number) in enumerate(runs(slabs, rounds)):
+        if slab.own in rings:
+            writes.append(Touch(slab.own, moment, slab.made, number))
+        for tensor, rows in slab.read:
+            if tensor in rings:
+                reads.append(Touch(tensor, moment, rows, number if (slab.own, tensor) in over else rings[tensor].read(rows)))
+    return find_clash(rings, writes, reads, over)
 
 
 @dataclass(frozen=True)
@@ -216,17 +166,32 @@ class RowGroup:
         return interleave(self.makers, [*feeds, *([] for _ in self.loads)], self.ahead)
 
     def turns_with(self, problems: Sequence[Problem]) -> list[Turn]:
-        """The turns with the slots of rings that begin again. problems: of the members, with the tensors on chip."""
-        found: list[Turn] = []
-        for turn in self.turns:
-            maker = self.makers[turn.member]
-            if isinstance(maker, RowLoad):
-                slots = {maker.place: maker.slot(problems[maker.member].kept[maker.place], turn.slab)}
-            else:
-                kept = problems[turn.member].kept
-                slots = {place: kept[place].slot_for(rows.start) for place, rows in maker.touched(turn.slab).items() if place in kept}
-            found.append(turn._replace(slots=slots))
-        return found
+        """The turns with the slots of rings that begin again, one turn for each round in which a slab is made. problems: of the members, with the
+        tensors on chip."""
+        places = enumerate(map(self._place, range(len(self.makers))))
+        kept = {self.made[number]: problems[member].kept[place] for number, (member, place) in places if place in problems[member].kept}
+        rounds = {own: each.rounds for own, each in kept.items() if each.rounds}
+        return [self._placed(slab.turn, number, problems) for slab, number in runs(self.slabs, rounds)]
+
+    def _place(self, maker: int) -> tuple[int, str]:
+        """The member and the place whose tensor a maker makes."""
+        load = self.makers[maker]
+        return (load.member, load.place) if isinstance(load, RowLoad) else (maker, "y")
+
+    def _placed(self, turn: Turn, number: int, problems: Sequence[Problem]) -> Turn:
+        """An operand in whose place the result stands is read in the round in which that is made."""
+        maker, (member, place) = self.makers[turn.member], self._place(turn.member)
+        kept = problems[member].kept
+        if isinstance(maker, RowLoad):
+            return turn._replace(slots={place: maker.slot(kept[place], turn.slab, number)})
+        made, read = kept.get(place), {name: rows for name, rows in maker.read(turn.slab).items() if name in kept}
+        slots = {name: kept[name].slot_in(number) if kept[name].stands_with(made) else kept[name].slot_for(rows) for name, rows in read.items()}
+        return turn._replace(slots={**slots, place: made.slot_in(number)} if made else slots)
+
+    def times_made(self, problems: Sequence[Problem]) -> list[float]:
+        """By maker, the turns of a slab on average: more than one where rounds of its ring overlap. problems: as `turns_with` has them."""
+        counts = Counter(turn.member for turn in self.turns_with(problems))
+        return [counts[number] / maker.count for number, maker in enumerate(self.makers)]
 
     def most_rows(self, tensor: str) -> int:
         """The most rows of a tensor that one slab makes or reads."""
@@ -236,15 +201,20 @@ class RowGroup:
                 found += [len(rows) for place, rows in loop.touched(slab).items() if tensors.get(place) == tensor]
         return max(found)
 
+    @cached_property
+    def slabs(self) -> list[Slab]:
+        """The turns with the rows that they touch."""
+        found: list[Slab] = []
+        for turn in self.turns:
+            maker, tensors = self.makers[turn.member], self.names[turn.member]
+            read = tuple((tensors[place], rows) for place, rows in maker.read(turn.slab).items() if place in tensors)
+            found.append(Slab(turn, self.made[turn.member], maker.made(turn.slab), read))
+        return found
+
     def crossing(self, rings: Mapping[str, RingBuffer]) -> tuple[str, range] | None:
         """A ring, and rows of it that a slab makes or reads on both sides of its end."""
-        for turn in self.turns:
-            loop, tensors = self.makers[turn.member], self.names[turn.member]
-            for place, rows in loop.touched(turn.slab).items():
-                ring = rings.get(tensors.get(place, ""))
-                if ring is not None and ring.crosses(rows):
-                    return tensors[place], rows
-        return None
+        touched = ((tensor, rows, made) for slab in self.slabs for tensor, rows, made in slab.touched)
+        return next(((tensor, rows) for tensor, rows, made in touched if tensor in rings and rings[tensor].crosses(rows, made)), None)
 
     def _feeds(self, member: int) -> Iterator[Feed]:
         for place in self.loops[member].problem.operation.kind.data:
@@ -254,12 +224,7 @@ class RowGroup:
 
     def clash(self, rings: Mapping[str, RingBuffer], over: frozenset[tuple[str, str]]) -> Clash | None:
         """Rows that are written where others stand that are still read. over: as `find_clash` has it."""
-        writes, reads = list[Touch](), list[Touch]()
-        for moment, turn in enumerate(self.turns):
-            loop, tensors, made = self.makers[turn.member], self.names[turn.member], self.made[turn.member]
-            writes += [Touch(made, moment, loop.made(turn.slab))] * (made in rings)
-            reads += [Touch(tensors[place], moment, rows) for place, rows in loop.read(turn.slab).items() if tensors.get(place) in rings]
-        return find_clash(rings, writes, reads, over)
+        return clash_of(self.slabs, rings, over)
 
 
 def group_tensors(region: Region, storage: Storage, operations: range, loads: Iterable[Loadable] = ()) -> list[dict[str, str]]:
@@ -268,22 +233,3 @@ def group_tensors(region: Region, storage: Storage, operations: range, loads: It
     for use, ring in ((use, load.candidate.name) for load in loads for use in load.candidate.reads):
         found[use.operation - operations[0]][use.place.name] = ring
     return found
-
-
-def ring_buffers(residents: Residents, group: int) -> dict[str, RingBuffer]:
-    """The rings of rows of a group."""
-    found: dict[str, RingBuffer] = {}
-    for name, ring in residents.rings.items():
-        candidate, slot = residents.candidates[name], residents.slots[name]
-        if candidate.first == group and candidate.lines is not None:
-            lines = candidate.lines
-            depth = slot.address + ring.depth if ring.lines else ring.depth
-            found[name] = RingBuffer(candidate.memory, slot.bank, slot.address, ring.pitch, lines.line, lines.together, depth, ring.lines)
-    return found
-
-
-def made_over(residents: Residents, rings: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """(result, operand) of rings that stand in one place."""
-    slots, known = residents.slots, residents.rings
-    pairs = ((name, other) for name in rings for other in residents.candidates[name].over if other in known)
-    return frozenset((name, other) for name, other in pairs if (slots[name], known[name]) == (slots[other], known[other]))

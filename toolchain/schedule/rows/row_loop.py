@@ -182,11 +182,11 @@ class RowLoad:
     size: int
     lines: Lines
 
-    def slot(self, kept: Kept, slab: int) -> Slot:
-        """The slot of a slab's first line. kept: the ring, as the operation has it."""
-        first = self.made(slab).start
-        at = (first % kept.again if kept.again else first) // self.lines.together * kept.names[self.lines.pitch]
-        return Slot(kept.slot.bank, kept.slot.address + at if kept.again else (kept.slot.address + at) % kept.size)
+    def slot(self, kept: Kept, slab: int, number: int) -> Slot:
+        """The slot of a slab's first line in a round. kept: the ring, as the operation has it."""
+        bank, begin = kept.slot_in(number)
+        at = begin + self.made(slab).start // self.lines.together * kept.names[self.lines.pitch]
+        return Slot(bank, at if kept.ring else at % kept.size)
 
     @property
     def count(self) -> int:

@@ -106,7 +106,8 @@ def order_group(members: Sequence[Planned], turns: Sequence[Turn] | None, rings:
         if turn.member >= len(members):
             order.bring(turn, loads[turn.member - len(members)])
         for step, tile in slabs[turn.member][turn.slab] if turn.member < len(members) else ():
-            order.add(turn, step, tile)
+            if not (turn.again and step.kind == "store"):  # DRAM has the rows of a slab that is made again
+                order.add(turn, step, tile)
         order.finished[turn.member, turn.slab] = len(order.events)
     return list(_merged(order.events, order.loads))
 
