@@ -1,21 +1,24 @@
 """Whatever a manifest says: the bundle is refused in one line, or it runs."""
 
 import json
+import math
 import re
 import zipfile
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.small import bundle, images
 from tests.steps_network import built
-from toolchain.runtime.bundle import trusted_bundle, write_bundle
+from toolchain.runtime.bundle import read_bundle, trusted_bundle, write_bundle
 from toolchain.runtime.executor import load
 from toolchain.runtime.linked import c_library
 from toolchain.runtime.provider import ep_context_model, provider
@@ -165,6 +168,46 @@ def test_no_export_has_text_of_its_own_or_leaves_its_folder(whole: Path, tmp_pat
     for name, text in files.items():
         assert re.fullmatch(r"[\w.-]+", name)
         assert name == "context" or not re.search(rb"\*/ EVIL|EVIL\(\)|#define EVIL 1|[./]/EVIL", text)
+
+
+def change_node(rng: Random, node: onnx.NodeProto) -> None:
+    """Something of a conversion that is no longer as it was."""
+    other = rng.choice(("nope", "", "*/ EVIL", *node.input, *node.output))
+    kind = rng.randrange(0 if node.attribute else 2, 8)
+    if kind == 0:
+        del node.attribute[rng.randrange(len(node.attribute))]
+    elif kind == 1:
+        attribute = rng.choice(node.attribute)
+        name = attribute.name
+        attribute.Clear()
+        attribute.name, attribute.type = name, rng.choice((1, 2, 3, 7))
+        attribute.f, attribute.i, attribute.s = rng.choice((0.0, -1.0, math.nan, math.inf, 1e38)), rng.choice((0, -1, 1 << 40)), b"x"
+    elif kind == 2:
+        node.input[0] = other
+    elif kind == 3:
+        node.output[0] = other
+    elif kind == 4:
+        node.op_type = rng.choice(("", "Relu", "quantize", "dequantize"))
+    elif kind == 5:
+        node.domain = rng.choice(("", "x", "tilewright.integer"))
+    elif kind == 6:
+        node.output.append(other)
+    else:
+        node.input.append(other)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 1 << 32))
+def test_a_damaged_host_segment_is_refused_or_left_to_who_runs_it(whole: Path, tmp_path: Path, seed: int) -> None:
+    """Its bytes are those that the manifest says, but a node is another one."""
+    held, rng = read_bundle(whole), Random(seed)
+    protos = {segment.model: onnx.load_from_string(held.members[segment.model]) for segment in held.manifest.hosts}
+    name, proto = rng.choice([(name, proto) for name, proto in protos.items() if proto.graph.node])
+    change_node(rng, rng.choice(proto.graph.node))
+    write_bundle(tmp_path / "made", replace(held, members={**held.members, name: proto.SerializeToString()}))
+    files, refused = exports(tmp_path / "made")
+    assert all(re.search(r"\bE11\d{2} ", str(error)) for error in refused)
+    assert not any(b"*/ EVIL" in text for name, text in files.items() if name != "context")
 
 
 @settings(max_examples=45, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

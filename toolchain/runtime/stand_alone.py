@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import onnx_ir as ir
+import onnx
 
 from toolchain.abi.dram_map import StoredTensor
 from toolchain.codegen import FOLDER, render
@@ -86,6 +86,8 @@ def _leaf(e: Expr, sizes: Mapping[str, int], indices: Mapping[str, CValue], chan
 
 ROUNDED = {"half_up": "floor(exact + 0.5)", "floor": "floor(exact)", "half_even": "nearbyint(exact)", "half_away": "round(exact)"}
 """A quotient to a whole number, as C has it."""
+MOST_VALUE = (1 << 31) - 1
+"""Zero points and limits are 32-bit numbers of C."""
 RUNTIME = FOLDER / "c_runtime"
 HEADER, BUNDLE_SOURCE, DEVICE_SOURCE = "tilewright.h", "tilewright_bundle.c", "tilewright_process.c"
 LINKED_SOURCE = "tilewright_linked.c"
@@ -257,17 +259,29 @@ class ProgramWriter:
         self.tensors[name] = CTensor(f"t{len(self.tensors)}", kind, size, in_comment(name))
         return self.tensors[name]
 
+    def array(self, name: str) -> CTensor:
+        """The array of a tensor that was made before. Raises UserError E1107 where a damaged host segment has not made it."""
+        if name not in self.tensors:
+            raise self.damaged(f"'{name[:80]}' is read before it is made")
+        return self.tensors[name]
+
+    def damaged(self, text: str) -> UserError:
+        return fail("E1107", f"a host segment of the bundle is damaged: {text}", hint="build the model again", place=self.place)
+
     def host(self, segment: HostSegment) -> None:
-        """Conversions; anything else is refused."""
-        for node in ir.serde.deserialize_model(host_proto(self.bundle, segment, self.place)).graph:
-            kind, (first, *others) = kind_of(node), node.inputs
-            if kind not in BOUNDARY or others or first is None:
-                raise self.refused(f"node '{node.name}' ({node.op_type}) is computed by the host")
-            given = {name: attribute.value for name, attribute in node.attributes.items()}
-            source, narrow = self.tensors[first.name or ""], kind == "quantize"
-            made = self.tensor(node.outputs[0].name or "", "int8_t" if narrow else "float", source.size)
-            zero, scale = int(given.get("zero_y" if narrow else "zero_x", 0)), f"{float(given['scale']).hex()}f"
-            self.steps.append(CStep(kind, made.name, source.name, "", made.size, scale, zero, int(given.get("low", 0)), int(given.get("high", 0))))
+        """Conversions; anything else is refused. Raises UserError E1107 for one that is damaged."""
+        for node in host_proto(self.bundle, segment, self.place).graph.node:
+            kind = kind_of(node)
+            if kind not in BOUNDARY or len(node.input) != 1 or len(node.output) != 1:
+                raise self.refused(f"node '{node.name[:80]}' ({node.op_type[:80]}) is computed by the host")
+            given = {each.name: each.i for each in node.attribute if each.type == onnx.AttributeProto.INT}
+            scale = next((each.f for each in node.attribute if each.name == "scale" and each.type == onnx.AttributeProto.FLOAT), 0.0)
+            if not 0 < scale < math.inf or any(abs(value) > MOST_VALUE for value in given.values()):
+                raise self.damaged(f"node '{node.name[:80]}' has no proper scale, zero point or limits")
+            source, narrow = self.array(node.input[0]), kind == "quantize"
+            made = self.tensor(node.output[0], "int8_t" if narrow else "float", source.size)
+            zero = given.get("zero_y" if narrow else "zero_x", 0)
+            self.steps.append(CStep(kind, made.name, source.name, "", made.size, f"{scale.hex()}f", zero, given.get("low", 0), given.get("high", 0)))
 
     def region(self, run: RegionProgram) -> None:
         machine = self.machines[run.target]
@@ -285,7 +299,7 @@ class ProgramWriter:
             stored = run.map.tensors[port.tensor]
             if stored.extents[self.layout_axis(machine, stored.layout)] == stored.shape.channels:
                 self.steps.append(CStep("clear", region=run.name, first=run.map.address_of(port.tensor), size=stored.bytes))
-            self.steps.append(self.copy("copy", machine, run, port, self.tensors[port.name]))
+            self.steps.append(self.copy("copy", machine, run, port, self.array(port.name)))
         self.steps.append(CStep("run", region=run.name, function=run.function))
         for port in run.outputs:
             self.steps.append(self.copy("fetch", machine, run, port, self.tensor(port.name, "int8_t", math.prod(port.shape))))
@@ -294,7 +308,7 @@ class ProgramWriter:
         """A region whose tensors stand in memory as they are."""
         for port in run.inputs:
             first, size = self.span(run, port)
-            self.steps.append(CStep("put", self.tensors[port.name].name, region=run.name, first=first, size=size))
+            self.steps.append(CStep("put", self.array(port.name).name, region=run.name, first=first, size=size))
         self.steps.append(CStep("run", region=run.name, function=run.function))
         for port in run.outputs:
             first, size = self.span(run, port)
@@ -322,7 +336,7 @@ class ProgramWriter:
         return [self.state(state) for state in self.bundle.manifest.states]
 
     def state(self, state: State) -> CState:
-        taken, made = self.tensors[state.input], self.tensors[state.output]
+        taken, made = self.array(state.input), self.array(state.output)
         return CState(taken.name, made.name, FLOAT_BYTES * made.size, self.part(state.start, 0) if state.start else None)
 
     def memories(self) -> list[CMemory]:

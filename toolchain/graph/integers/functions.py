@@ -56,12 +56,12 @@ def integer_domain(number: int, target: str) -> str:
     return f"{INTEGER}.{target}" if number else INTEGER
 
 
-def is_integer(node: ir.Node) -> bool:
+def is_integer(node: ir.Node | onnx.NodeProto) -> bool:
     """Whether a node computes in some machine's integers, conversions at a border included."""
     return node.domain == INTEGER or node.domain.startswith(f"{INTEGER}.")
 
 
-def kind_of(node: ir.Node) -> str:
+def kind_of(node: ir.Node | onnx.NodeProto) -> str:
     """The name of a fused or integer call's operation; an empty string for other nodes."""
     return node.op_type.split("__")[0] if node.domain == FUSED or is_integer(node) else ""
 
