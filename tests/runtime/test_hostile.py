@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.c_networks import plain
 from tests.runtime.small import bundle, images
 from tests.steps_network import built
 from toolchain.runtime.bundle import read_bundle, trusted_bundle, write_bundle
@@ -119,7 +120,7 @@ HOSTILE = ("*/ EVIL /*", "../EVIL", "/tmp/EVIL", 'a"; EVIL(); //', "\n#define EV
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a model that a machine computes as a whole, so that it can be exported."""
     path = tmp_path_factory.mktemp("bundle") / "whole.bundle"
-    write_bundle(path, built(request.param).bundle)
+    write_bundle(path, plain(request.param).bundle)
     return path
 
 
@@ -143,6 +144,12 @@ def exports(path: Path) -> tuple[dict[str, bytes], list[UserError]]:
         except UserError as error:
             refused.append(error)
     return files, refused
+
+
+def test_a_bundle_as_it_was_built_is_exported_in_all_forms(whole: Path) -> None:
+    files, refused = exports(whole)
+    assert {"program.c", "provider.c", "context"} <= files.keys()
+    assert [str(error) for error in refused if "runs on a device" not in str(error)] == []
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
