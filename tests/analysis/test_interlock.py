@@ -27,8 +27,8 @@ from toolchain.isa.program import Program, program_queues
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Interlock, Machine
 from toolchain.timing.cost import Costs, Ports
+from toolchain.timing.event_run import SimulationResult
 from toolchain.timing.simulate import simulate, time_program
-from toolchain.timing.timeline import SimulationResult
 
 
 def held(made: Program) -> list[list[int]]:

@@ -10,10 +10,10 @@ from tests.schedule.convolutions import convolution
 from toolchain.operations.floating import Bounds
 from toolchain.operations.library import kinds_of
 from toolchain.operations.operation import make_operation
-from toolchain.schedule.fusion.tile_group import touched
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
+from toolchain.schedule.tiling.tile_group import touched
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 
 MACHINE = load_machine("dpuv3")

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from tests.random_tokens import any_net, coupled_net, pair_net
 from tests.timing.test_simulate import any_costs, costs, run
-from toolchain.timing.event_run import run_events
+from toolchain.timing.event_run import NOT_FETCHED, SimulationResult, empty_result, run_events
 from toolchain.timing.simulate import simulate
-from toolchain.timing.timeline import SimulationResult
 
 
 def same(one: SimulationResult, two: SimulationResult) -> bool:
@@ -30,3 +29,19 @@ def test_without_a_compiler_python_runs(monkeypatch: pytest.MonkeyPatch) -> None
     native = run(case, cost)
     monkeypatch.setenv("TILEWRIGHT_CC", "none")
     assert same(native, run(case, cost))
+
+
+TIMES = ("start", "end", "released", "freed")
+
+
+def test_times_begin_at_zero_and_indices_at_none() -> None:
+    found = empty_result(3)
+    for name, column in vars(found).items():
+        assert (len(column), column.dtype) == (3, np.float64 if name in TIMES else np.int64), name
+        assert set(column.tolist()) == {0.0 if name in TIMES else -1}, name
+    assert NOT_FETCHED not in found.counter
+
+
+def test_no_two_columns_share_memory() -> None:
+    columns = list(vars(empty_result(3)).values())
+    assert not any(np.shares_memory(one, other) for k, one in enumerate(columns) for other in columns[:k])

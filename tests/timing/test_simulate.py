@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.random_tokens import Net, any_net, is_legal, net, pair_net, single_ended
 from toolchain.analysis import order as queues
 from toolchain.timing.cost import BankPorts, Costs, ResourcePorts
-from toolchain.timing.event_run import run_events
+from toolchain.timing.event_run import NOT_FETCHED, SimulationResult, run_events
 from toolchain.timing.simulate import simulate
-from toolchain.timing.timeline import NOT_FETCHED, SimulationResult
 
 
 def costs(cycles: Iterable[int], setup: Iterable[int] = (), latency: Iterable[int] = (), moves: dict[int, list[tuple[int, int]]] | None = None,

@@ -17,7 +17,7 @@ from toolchain.report.tables import counted, table_text
 from toolchain.report.timeline_data import Overlay
 from toolchain.spec.errors import Source, Span, UserError, fail, nearest, one_line
 from toolchain.spec.files import read_limited
-from toolchain.timing.timeline import Times
+from toolchain.timing.event_run import Times
 
 MOST_BYTES = 1 << 28
 MOST_ROWS = 1 << 22

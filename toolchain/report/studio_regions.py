@@ -13,8 +13,8 @@ from toolchain.report.measured_times import Beside, Profile, beside, measured_sp
 from toolchain.report.timeline_data import DIGITS, Overlay, packed, page_data, region_legend, steps
 from toolchain.schedule.form.plan import Group, Schedule, ScheduledOperation
 from toolchain.spec.model import Memory
+from toolchain.timing.event_run import Times
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.timeline import Times
 from toolchain.timing.trace import Lives, lives_of
 from toolchain.verify.built import Built, ProgramUnderTest, bundled_schedule, program_of_build
 

@@ -18,8 +18,8 @@ from toolchain.isa.program import Ints
 from toolchain.report.tables import html_environment
 from toolchain.schedule.regions.region import Region
 from toolchain.spec.files import write_atomic
+from toolchain.timing.event_run import Times
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.timeline import Times
 from toolchain.timing.trace import delay_reasons, occupancy, place_of
 from toolchain.timing.usage import summarise
 from toolchain.verify.built import ProgramUnderTest

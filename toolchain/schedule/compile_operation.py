@@ -15,8 +15,6 @@ from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.isa.program import Origins, Program
 from toolchain.operations.operation import Operation
 from toolchain.schedule.emit import emit, in_turn, plan_constants
-from toolchain.schedule.fusion.tile_group import Pass
-from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
 from toolchain.schedule.kernels.problem import Problem, state_problem
@@ -25,6 +23,8 @@ from toolchain.schedule.stray_accesses import Rooms, rooms_of
 from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.other_tilings import other_tilings
 from toolchain.schedule.tiling.step_cost import own_channels
+from toolchain.schedule.tiling.tile_group import Pass
+from toolchain.schedule.tiling.tile_search import Tiled
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.schedule.writer import POOL, part_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from toolchain.schedule.form.plan import Schedule
 from toolchain.schedule.program import CompiledRegion
-from toolchain.timing.timeline import Times
+from toolchain.timing.event_run import Times
 
 Counts = tuple[int, ...]
 """By operation, how many streams run its tiles: the first ones."""

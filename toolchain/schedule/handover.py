@@ -9,9 +9,9 @@ from heapq import heappop, heappush
 import numpy as np
 
 from toolchain.schedule.form.shares import tile_count
-from toolchain.schedule.fusion.tile_group import Reach
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.order import loops_of
+from toolchain.schedule.tiling.tile_group import Reach
 from toolchain.schedule.tiling.tile_table import tile_key
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Ints, Reals

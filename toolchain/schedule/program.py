@@ -18,12 +18,12 @@ from toolchain.schedule.emit import Emitted, Sequenced, emit, plan_constants, po
 from toolchain.schedule.form.bringing import StreamStep, with_bringing, with_named_bringing
 from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.form.shares import team_of, teams
-from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.order import Instance, order_dealt, order_dealt_tiles, order_group, order_tiles
 from toolchain.schedule.tiling.order import Placed as PlacedStep
 from toolchain.schedule.tiling.slots import Ring, Rotation, find_rings
+from toolchain.schedule.tiling.tile_group import TileGroup
 from toolchain.schedule.tiling.tiles import Planned
 from toolchain.schedule.writer import OperationPart, part_of
 from toolchain.spec.arrays import Array

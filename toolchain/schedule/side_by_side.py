@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from toolchain.schedule.compile_operation import TileChoice
-from toolchain.schedule.fusion.tile_group import Reach, touched, units_of
 from toolchain.schedule.handover import Handover
 from toolchain.schedule.kernel_selection import CONTEXTS, able_kernels
 from toolchain.schedule.kernels.kernel import Kernel, working_units
@@ -13,6 +12,7 @@ from toolchain.schedule.kernels.pools import Pool, Slot, beside
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.tile_group import Reach, touched, units_of
 from toolchain.schedule.tiling.tiles import Planned, Tiling, tile_fits
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine

@@ -14,8 +14,7 @@ from toolchain.isa.program import Ints, Program, QueueTable, program_queues
 from toolchain.isa.sync_tokens import SyncTokens, sync_tokens
 from toolchain.spec.compile import load_checker
 from toolchain.timing.cost import Costs, instruction_costs
-from toolchain.timing.event_run import run_events
-from toolchain.timing.timeline import SimulationResult, Times, empty_result
+from toolchain.timing.event_run import SimulationResult, Times, empty_result, run_events
 
 
 @dataclass(frozen=True)

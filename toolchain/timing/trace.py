@@ -19,8 +19,8 @@ from toolchain.isa.program import Ints, Program
 from toolchain.isa.semantics.instances import stream_levels
 from toolchain.spec.files import replacing
 from toolchain.spec.model import Memory
+from toolchain.timing.event_run import NOT_FETCHED, Times
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.timeline import NOT_FETCHED, Times
 
 RANGES = 1 << 10
 """The most ranges of a memory that are told apart."""

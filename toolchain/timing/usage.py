@@ -12,8 +12,8 @@ import numpy as np
 from toolchain.isa.program import Ints, program_queues
 from toolchain.spec.arrays import distinct
 from toolchain.spec.model import Machine
+from toolchain.timing.event_run import NOT_FETCHED, Times
 from toolchain.timing.simulate import Timeline
-from toolchain.timing.timeline import NOT_FETCHED, Times
 
 LATENCY = "(latency)"
 """Time on the path between the end of an instruction and the moment when its tokens show."""

@@ -23,8 +23,6 @@ from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.plan import Plan, Schedule, make_schedule, tile_cuts
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
-from toolchain.schedule.fusion.tile_search import GroupTiles, Tiled, find_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.kernel_file import load_kernels
@@ -36,6 +34,8 @@ from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import Prices
+from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.tiling.tile_search import GroupTiles, Tiled, find_tiles
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail

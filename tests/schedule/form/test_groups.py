@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.schedule.form.edits import operation, read
-from tests.schedule.fusion.fused_chains import CHAINS, scheduled
 from tests.schedule.test_compile_region import KERNELS, MACHINES, proven
+from tests.schedule.tiling.fused_chains import CHAINS, scheduled
 from tests.yaml_text import loaded
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.files import write_schedule

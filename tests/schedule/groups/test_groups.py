@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import short_machine
 from tests.schedule.groups.test_search import CHAINS, schedule_of
+from tests.schedule.tiling import fused_chains
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import find_groups, plan_region
 from toolchain.schedule.form.realise import realise

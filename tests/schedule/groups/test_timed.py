@@ -9,16 +9,14 @@ import pytest
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
-from tests.schedule.fusion import fused_chains
 from tests.schedule.groups.tall_regions import scheduled, short_machine, tall_region
 from tests.schedule.groups.test_search import CHAINS, chained
+from tests.schedule.tiling import fused_chains
 from toolchain.schedule import planner
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import compile_region, find_groups, plan_region
 from toolchain.schedule.form.plan import Plan, Schedule
 from toolchain.schedule.form.realise import realise
-from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import members, rings, timed
 from toolchain.schedule.groups.timed import StretchClock
 from toolchain.schedule.kernels.kernel import Kernel
@@ -26,6 +24,8 @@ from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.program import CompiledRegion, turned
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.tiling.tile_group import TileGroup
+from toolchain.schedule.tiling.tile_search import Tiled, search_tiles
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

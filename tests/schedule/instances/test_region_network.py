@@ -5,8 +5,8 @@ import pytest
 from tests.operations import made
 from tests.operations.needed_parts import needed
 from tests.schedule.convolutions import convolution
-from tests.schedule.fusion.fused_chains import chain
 from tests.schedule.search.made_graphs import inception
+from tests.schedule.tiling.fused_chains import chain
 from toolchain.schedule.instances.network import Network
 from toolchain.schedule.instances.region_network import levels_of, network_of
 from toolchain.schedule.instances.split_info import Levels

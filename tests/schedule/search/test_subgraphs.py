@@ -9,9 +9,9 @@ import pytest
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
-from tests.schedule.fusion.fused_chains import PICTURE, chain, conv, pool
 from tests.schedule.search.made_graphs import inception
 from tests.schedule.test_compile_region import proven
+from tests.schedule.tiling.fused_chains import PICTURE, chain, conv, pool
 from toolchain.schedule.compile_region import compile_region, search_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options

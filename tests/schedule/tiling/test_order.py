@@ -7,13 +7,13 @@ import pytest
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
-from tests.schedule.fusion.fused_chains import chain
+from tests.schedule.tiling.fused_chains import chain
 from toolchain.schedule.form.shares import even_shares, tile_count
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
-from toolchain.schedule.fusion.tile_search import search_tiles
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
 from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps, order_tiles
+from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.tiling.tile_search import search_tiles
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.errors import UserError
 from toolchain.spec.expr import Const

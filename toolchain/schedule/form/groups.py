@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from toolchain.schedule.form.buffers import entry_of
 from toolchain.schedule.form.plan import Plan, Schedule
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.ring_check import made_over, ring_buffers
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_loop import Loadable, RowLoop, find_loadable, row_dimension, row_step
+from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, UserError
 from toolchain.spec.yaml_nodes import Path

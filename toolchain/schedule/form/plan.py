@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from toolchain.schedule.copies import ONE, Copies
-from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.kernels.pools import Pool, Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.placement.dram_buffers import Storage
@@ -19,6 +18,7 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.near_weights import near_rooms
 from toolchain.schedule.tiling.slots import find_rings
+from toolchain.schedule.tiling.tile_group import TileGroup
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import Diagnostic, Span, UserError
 from toolchain.spec.fingerprint import fingerprint

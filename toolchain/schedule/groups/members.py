@@ -9,8 +9,6 @@ from functools import cached_property
 from toolchain.isa.footprint.loop_nest import pipelined_steps
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
-from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
 from toolchain.schedule.kernels.pools import Pool
@@ -22,6 +20,8 @@ from toolchain.schedule.regions.region import Region
 from toolchain.schedule.rows.row_group import RowGroup, group_tensors
 from toolchain.schedule.rows.row_loop import HEIGHT, Loadable, RowLoop, find_loadable, row_dimension
 from toolchain.schedule.tiling.slots import SlotsBeside, find_rings
+from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.tiling.tile_search import Tiled, search_tiles
 from toolchain.schedule.tiling.tile_table import size_limits
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.spec.errors import UserError

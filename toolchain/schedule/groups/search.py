@@ -9,8 +9,6 @@ import numpy as np
 
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.form.shares import even_shares, tile_count
-from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.fusion.tile_search import Tiled
 from toolchain.schedule.groups.members import Members
 from toolchain.schedule.groups.rings import OnChip, RingPlaces
 from toolchain.schedule.kernels.problem import Problem
@@ -20,6 +18,8 @@ from toolchain.schedule.placement.shared_memory import SharedSlot, SharedSlots
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.rows.row_loop import Loadable, RowLoad, row_names
 from toolchain.schedule.tiling.step_cost import overlapped, step_cycles, tile_frame
+from toolchain.schedule.tiling.tile_group import TileGroup
+from toolchain.schedule.tiling.tile_search import Tiled
 from toolchain.schedule.tiling.tiles import Tiling
 
 Busy = dict[str, float]

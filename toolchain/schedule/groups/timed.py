@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.form.plan import Plan
-from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.groups.search import GroupSearch, Proposal, sure
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.rows.row_group import RowGroup
 from toolchain.schedule.tiling.slots import find_rings
+from toolchain.schedule.tiling.tile_group import TileGroup
 from toolchain.spec.model import Machine
 
 Key = tuple[object, ...]

@@ -9,12 +9,12 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.operation import PICTURE_AXES, Operation
 from toolchain.operations.reads import positions
 from toolchain.operations.row_by_row import image_by_image, row_by_row
-from toolchain.schedule.fusion.tile_group import units_of
 from toolchain.schedule.instances.network import AXES, Network, Operand, Span, Work, elements, span_of
 from toolchain.schedule.instances.split_info import Levels
 from toolchain.schedule.kernels.kernel import COMPUTING
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.tiling.tile_group import units_of
 from toolchain.schedule.tiling.tile_table import TileSize, size_limits
 from toolchain.schedule.tiling.tiles import Planned, unit_cycles
 from toolchain.spec.model import Machine

@@ -10,10 +10,10 @@ from math import prod
 from types import MappingProxyType
 
 from toolchain.schedule.bank_choice import has_ports
-from toolchain.schedule.fusion.tile_group import TileGroup
 from toolchain.schedule.planner import Planner
 from toolchain.schedule.regions.region import Region, part_of_region
 from toolchain.schedule.search.draft import Draft, Space
+from toolchain.schedule.tiling.tile_group import TileGroup
 from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 

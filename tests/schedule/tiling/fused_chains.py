@@ -9,12 +9,12 @@ from toolchain.abi.dram_map import Shape
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import find_schedule
 from toolchain.schedule.form.plan import Schedule
-from toolchain.schedule.fusion.tile_group import TileGroup
-from toolchain.schedule.fusion.tile_search import Tiled, search_tiles
 from toolchain.schedule.groups import members
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.tiling.tile_group import TileGroup
+from toolchain.schedule.tiling.tile_search import Tiled, search_tiles
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
-from tests.schedule.fusion.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
 from tests.schedule.made_regions import Builder
 from tests.schedule.test_compile_region import proven
+from tests.schedule.tiling.fused_chains import CHAINS, PICTURE, add, chain, conv, pool, scheduled
 from toolchain.operations.operation import Operation
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.plan import Schedule
-from toolchain.schedule.fusion.tile_group import Reach, TileGroup, make_tile_group, touched
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Region, Slice
+from toolchain.schedule.tiling.tile_group import Reach, TileGroup, make_tile_group, touched
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 

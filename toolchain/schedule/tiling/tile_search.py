@@ -10,10 +10,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.schedule.fusion.tile_group import Reach, TileGroup
 from toolchain.schedule.kernels.pools import Rooms, Taken
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.tiling.step_cost import overlapped
+from toolchain.schedule.tiling.tile_group import Reach, TileGroup
 from toolchain.schedule.tiling.tile_table import allowed, rooms_of, size_limits, sizes_along, tile_names, trips_of
 from toolchain.schedule.tiling.tiles import STEP, Candidates, Tiling, busiest, fill_slots, take_slots
 from toolchain.spec.arrays import Ints, Reals, rows_of

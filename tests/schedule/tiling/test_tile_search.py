@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.schedule.fusion.fused_chains import CHAINS
+from tests.schedule.tiling.fused_chains import CHAINS
 from toolchain.schedule.compile_operation import TileChoice
 from toolchain.schedule.compile_region import plan_region
-from toolchain.schedule.fusion.tile_group import TileGroup, make_tile_group
-from toolchain.schedule.fusion.tile_search import find_tiles, search_tiles
 from toolchain.schedule.groups.members import TileGroups
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
+from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
+from toolchain.schedule.tiling.tile_search import find_tiles, search_tiles
 from toolchain.spec.load import load_machine
 
 VTA = load_machine("vta")
