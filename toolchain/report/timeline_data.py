@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
 from toolchain.isa.assembly import disassemble_blocks
 from toolchain.isa.footprint.text import comment, controlled
 from toolchain.isa.program import Ints
 from toolchain.report.tables import html_environment
 from toolchain.schedule.regions.region import Region
+from toolchain.spec.arrays import Array
 from toolchain.spec.files import write_atomic
 from toolchain.timing.event_run import Times
 from toolchain.timing.simulate import Timeline
@@ -34,7 +34,7 @@ Packed = dict[str, Any]
 indices of its values."""
 
 
-def packed(values: NDArray[Any]) -> Packed:
+def packed(values: Array) -> Packed:
     """In the least room: integers by their range, and few distinct values once each, in ascending order."""
     values = _least(values)
     table, index = np.unique(values, return_inverse=True)
@@ -44,7 +44,7 @@ def packed(values: NDArray[Any]) -> Packed:
     return _plain(index) | {"of": _plain(table)}
 
 
-def _least(values: NDArray[Any]) -> NDArray[Any]:
+def _least(values: Array) -> Array:
     """Integers in the smallest type that holds them; larger ones than a script has as float64."""
     if values.dtype.kind == "f":
         return values
@@ -58,7 +58,7 @@ def steps(times: Times) -> Ints:
     return np.diff(np.rint(times * 10**DIGITS).astype(np.int64), prepend=0)
 
 
-def _plain(values: NDArray[Any]) -> Packed:
+def _plain(values: Array) -> Packed:
     little = values.astype(values.dtype.newbyteorder("<"))
     return {"type": f"{values.dtype.kind}{values.dtype.itemsize}", "data": base64.b64encode(little.tobytes()).decode()}
 
@@ -121,7 +121,7 @@ def page_data(title: str, timeline: Timeline, legend: Legend, most_listed: int =
     }  # fmt: skip
 
 
-def _twice(column: NDArray[Any], drawn: Overlay) -> NDArray[Any]:
+def _twice(column: Array, drawn: Overlay) -> Array:
     """An entry for each instruction, and for those of the overlay again."""
     return np.concatenate([column, column[drawn.index]])
 
