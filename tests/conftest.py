@@ -55,8 +55,8 @@ LONG_SECONDS = 0.5
 MEAN_SECONDS = 0.1
 """A run draws a case of a long test as often as makes it cost so much on average: one of 0.5 s in every fifth run, one of 5 s in every fiftieth. It
 takes at least one of each package's."""
-ALWAYS = ("tests/docs/test_readme.py",)
-"""Files with long tests that every run takes whole: README's figures and output."""
+ALWAYS = ("tests/docs/test_readme.py", "tests/tasks/test_stage.py", "tests/test_layers.py", "tests/test_set_order.py")
+"""Files with long tests that every run takes whole: README's figures and output, and laws of the source as a whole."""
 
 
 DRAW = "TILEWRIGHT_DRAW"
@@ -108,7 +108,7 @@ def _long_and_not_drawn(items: list[pytest.Item]) -> set[pytest.Item]:
     long, packages = _long_seconds(), dict[str, list[pytest.Item]]()
     for item in items:
         if _test_of(item.nodeid) in long:
-            packages.setdefault("/".join(item.nodeid.partition("::")[0].split("/")[:2]), []).append(item)
+            packages.setdefault("/".join(item.nodeid.partition("::")[0].split("/")[:-1][:2]), []).append(item)
     left = set[pytest.Item]()
     for own in packages.values():
         weights = {item: long[_test_of(item.nodeid)] * random.Random(f"{os.environ[DRAW]} {item.nodeid}").random() for item in own}
