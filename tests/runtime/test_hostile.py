@@ -4,6 +4,7 @@ import json
 import math
 import re
 import zipfile
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,20 @@ VALUES: list[Any] = [
 def members(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     path = tmp_path_factory.mktemp("bundle") / "small.bundle"
     write_bundle(path, bundle())
+    return read_archive(path)
+
+
+def read_archive(path: Path) -> dict[str, bytes]:
+    """All members, the manifest among them."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_archive(path: Path, members: Mapping[str, bytes], manifest: Any) -> None:
+    """The members with another manifest, as nothing checks it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, held in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
+            archive.writestr(name, held)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -91,8 +104,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Of a model with states."""
     path = tmp_path_factory.mktemp("bundle") / "steps.bundle"
     write_bundle(path, built("vta").bundle)
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    return read_archive(path)
 
 
 @settings(max_examples=90, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -106,9 +118,7 @@ def test_any_tensor_in_place_of_a_state(stepped: dict[str, bytes], tmp_path: Pat
     keys = [(number, key) for number, state in enumerate(content["states"]) for key in sorted(state)]
     for number, key in data.draw(st.lists(st.sampled_from(keys), min_size=1, max_size=4)):
         content["states"][number][key] = data.draw(st.sampled_from(sorted(tensors | {"", *stepped})))
-    with zipfile.ZipFile(tmp_path / "made", "w") as archive:
-        for name, held in {**stepped, "manifest.json": json.dumps(manifest).encode()}.items():
-            archive.writestr(name, held)
+    write_archive(tmp_path / "made", stepped, manifest)
     said = steps_verdict(tmp_path / "made")
     assert all(re.search(r"\bE[01]\d{3} ", line) for line in said.splitlines())
 
@@ -156,8 +166,7 @@ def test_a_bundle_as_it_was_built_is_exported_in_all_forms(whole: Path) -> None:
 @given(st.integers(0, 1 << 32))
 def test_no_export_has_text_of_its_own_or_leaves_its_folder(whole: Path, tmp_path: Path, seed: int) -> None:
     """A value or a key of the manifest is another one."""
-    with zipfile.ZipFile(whole) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+    members = read_archive(whole)
     manifest, rng = json.loads(members["manifest.json"]), Random(seed)
     content = manifest["content"]
     place = rng.choice(places(content))
@@ -167,9 +176,7 @@ def test_no_export_has_text_of_its_own_or_leaves_its_folder(whole: Path, tmp_pat
         inner[new] = inner.pop(place[-1])
     else:
         put(content, place, new)
-    with zipfile.ZipFile(tmp_path / "made", "w") as archive:
-        for name, held in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
-            archive.writestr(name, held)
+    write_archive(tmp_path / "made", members, manifest)
     files, refused = exports(tmp_path / "made")
     assert all(re.search(r"\bE[01]\d{3} ", str(error)) for error in refused)
     for name, text in files.items():
@@ -225,8 +232,6 @@ def test_any_value_anywhere(members: dict[str, bytes], tmp_path: Path, data: st.
     for place in data.draw(st.lists(st.sampled_from(found), min_size=1, max_size=2)):
         if place in places(manifest):
             put(manifest, place, data.draw(st.sampled_from(alike(got(manifest, place)) or VALUES)))
-    with zipfile.ZipFile(tmp_path / "made", "w") as archive:
-        for name, content in {**members, "manifest.json": json.dumps(manifest).encode()}.items():
-            archive.writestr(name, content)
+    write_archive(tmp_path / "made", members, manifest)
     said = verdict(tmp_path / "made")
     assert all(re.search(r"\bE[01]\d{3} ", line) for line in said.splitlines())

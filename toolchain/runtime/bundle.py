@@ -254,8 +254,7 @@ def trusted_bundle(path: Path, given: Given = None) -> tuple[Bundle, dict[str, M
     bundle = read_bundle(path, trusted_keys())
     machines = bundle_machines(bundle.manifest.targets, str(path), given, bundle.members)
     for region in (region for region in bundle.manifest.regions if not region.whole):
-        constants = {segment: bundle.members[member] for segment, member in region.constants.items()}
-        check_map(region.name, machines[region.target], region.map, constants)
+        check_map(region.name, machines[region.target], region.map, bundle.held(region.constants))
     return bundle, machines
 
 

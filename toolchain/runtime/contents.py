@@ -189,6 +189,10 @@ class Bundle:
     manifest: Manifest
     members: Mapping[str, bytes]
 
+    def held(self, named: Mapping[str, str]) -> dict[str, bytes]:
+        """The bytes of members, by the names that a region has for them."""
+        return {name: self.members[member] for name, member in named.items()}
+
 
 def description_name(number: int) -> str:
     """The member with the text of a machine's file, which a bundle has or has not; machines are counted from 0."""

@@ -209,8 +209,7 @@ def _value(held: Any) -> Any:
 def region_image(bundle: Bundle, region: RegionProgram, machine: Machine, place: str = "") -> Image:
     """The program of a region as a device loads it. Raises UserError E032x and E03xx for a program that is damaged or not the machine's."""
     streams = read_container(machine, bundle.members[region.binary], f"{place} {region.binary}")
-    constants = {name: bundle.members[member] for name, member in region.constants.items()}
-    return Image(region.name, decode(machine, streams, f"{place} {region.binary}"), region.map, constants)
+    return Image(region.name, decode(machine, streams, f"{place} {region.binary}"), region.map, bundle.held(region.constants))
 
 
 FLAGS = ("-std=c99", "-mtune=generic", "-funroll-loops", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -315,9 +314,8 @@ def _open_c(stored: Stored, device: Device, retimed: bool) -> Opened:
 
 def c_of(bundle: Bundle, region: RegionProgram, machine: Machine) -> CompiledCalls:
     """The compiled C of a region in a bundle. Raises UserError E071x and E1104 as `compile_c` does."""
-    members = bundle.members
-    files, constants = ({name: members[member] for name, member in named.items()} for named in (region.files, region.constants))
-    return compile_c(machine, region.name, region.map, region.function, members[region.binary], files, constants)
+    source, files, constants = bundle.members[region.binary], bundle.held(region.files), bundle.held(region.constants)
+    return compile_c(machine, region.name, region.map, region.function, source, files, constants)
 
 
 def _open_graph(stored: Stored, device: Device, retimed: bool) -> Opened:

@@ -124,7 +124,7 @@ def region_sources(bundle: Bundle) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     for region in (region for region in bundle.manifest.regions if region.function):
         files[f"{region.function}.c"] = bundle.members[region.binary]
-        files |= {name: bundle.members[member] for name, member in region.files.items()}
+        files |= bundle.held(region.files)
     return files
 
 

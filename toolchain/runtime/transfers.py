@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from toolchain.abi.dram_map import DramMap, StoredTensor, get_tensor, put_tensor
-from toolchain.graph.integers.functions import INTEGER
+from toolchain.graph.integers.functions import kind_of
 from toolchain.graph.rewrite import ONNX_DOMAINS
 from toolchain.operations.operation import from_picture, to_picture
 from toolchain.runtime.contents import HostSegment, Interface, Manifest, Port, RegionProgram, State, step_names, step_of
@@ -292,8 +292,7 @@ def integer_inputs(inputs: Iterable[Interface], segments: Iterable[onnx.ModelPro
 
 def to_integers(node: onnx.NodeProto) -> bool:
     """Whether it makes stored integers of floats; a machine of floats only rounds, by a call without a scale."""
-    own = node.domain.startswith(INTEGER) and node.op_type.split("__")[0] == QUANTIZE
-    return own and any(attribute.name == "scale" for attribute in node.attribute)
+    return kind_of(node) == QUANTIZE and any(attribute.name == "scale" for attribute in node.attribute)
 
 
 def check_numbers(inputs: Mapping[str, Array], names: frozenset[str]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from toolchain.schedule.kernels.rounds import Rounds
 from toolchain.schedule.rows.ring_check import RingBuffer
 from toolchain.schedule.rows.row_group import RowGroup, Slab, clash_of
 
@@ -74,22 +73,14 @@ class Flow:
     def _is_right(self, length: Length) -> bool:
         """Whether every slab lies in one round, and no line is made over another one that is still read."""
         if length not in self._known:
-            self._known[length] = self._fits(length) and self._is_clear(length)
+            ring = RingBuffer("", 0, 0, 1, 1, self.together, length.lines, *length)
+            crosses = any(ring.crosses(rows, made=True) for rows in self._made) or any(map(ring.crosses, self._read))
+            self._known[length] = not crosses and clash_of(self._slabs, dict.fromkeys(self.names, ring), self.over) is None
         return self._known[length]
-
-    def _fits(self, length: Length) -> bool:
-        lines, overlap, late = length
-        rounds = Rounds(lines * self.together, (lines - overlap) * self.together, late * self.together)
-        made = all(rounds.holds(number, rows) for rows in self._made for number in rounds.made(rows))
-        return made and all(rounds.holds(rounds.read(rows), rows) for rows in self._read)
-
-    def _is_clear(self, length: Length) -> bool:
-        ring = RingBuffer("", 0, 0, 1, 1, self.together, length.lines, *length)
-        return clash_of(self._slabs, dict.fromkeys(self.names, ring), self.over) is None
 
     @cached_property
     def _slabs(self) -> list[Slab]:
-        """Those that touch the ring."""
+        """Slabs that touch the ring."""
         return [slab for slab in self.group.slabs if any(tensor in self.names for tensor, _, _ in slab.touched)]
 
     @cached_property
@@ -164,7 +155,7 @@ def lengths_of(flows: Sequence[Flow], lines: Sequence[int], room: int, rounds: I
 
 
 def _lengths(flows: Sequence[Flow], rounds: int) -> list[Length]:
-    """Of all rings; empty where one finds no room."""
+    """Lengths of all rings; empty where one finds no room."""
     found: list[Length] = []
     for flow in flows:
         length = flow.length(rounds)

@@ -77,7 +77,7 @@ def over_tiles(plan: Plan, fused: Iterable[tuple[TileGroup, Tiled]]) -> list[Pro
 
 
 def sure(proposals: Iterable[Proposal]) -> list[Proposal]:
-    """Those whose estimate holds without a program: it does not see how long the maker of a ring that makes lines again waits for readers."""
+    """Proposals whose estimate holds without a program: it does not see how long the maker of a ring that makes lines again waits for readers."""
     return [proposal for proposal in proposals if not proposal.again]
 
 

@@ -123,7 +123,7 @@ class TimedGroups:
         return found if any(p.again for p in found) and self._cycles(found) < self._cycles(once) else once
 
     def _cycles(self, way: Way) -> float:
-        """Of the whole plan."""
+        """Cycles of the whole plan."""
         return self.clock.cycles(self.grouped(way), range(len(self.search.plan.problems)))
 
     def _best(self, cuts: Sequence[Way]) -> list[Proposal]:

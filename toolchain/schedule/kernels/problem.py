@@ -59,7 +59,7 @@ class Kept:
 
     @cached_property
     def rounds(self) -> Rounds | None:
-        """Those of the ring."""
+        """Rounds of the ring; None where there is none that begins again."""
         return self.ring.rounds(self.together) if self.ring else None
 
     def stands_with(self, other: "Kept | None") -> bool:
