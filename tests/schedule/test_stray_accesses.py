@@ -4,14 +4,22 @@ from dataclasses import replace
 
 import pytest
 
+from tests.schedule.convolutions import convolution
 from tests.schedule.test_compile_region import KERNELS, MACHINES, two_convolutions
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.realise import realise
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.kernels.problem import state_problem
 from toolchain.schedule.program import ordered_steps
-from toolchain.schedule.stray_accesses import Rooms, check_buffers, rooms_of, slot_spans
+from toolchain.schedule.stray_accesses import Buffer, Rooms, check_buffers, rooms_of, slot_spans
+from toolchain.schedule.tiling.near_weights import with_room
+from toolchain.schedule.tiling.order import order_steps
 from toolchain.schedule.tiling.slots import find_rings
+from toolchain.schedule.tiling.tiles import rank_tilings
+from toolchain.schedule.writer import part_of
 from toolchain.spec.errors import UserError
+from toolchain.spec.load import load_machine
 
 MACHINE = MACHINES["vta"]
 
@@ -56,3 +64,19 @@ def test_a_buffer_is_one_of_the_step_and_its_places() -> None:
     assert rooms.buffers(load) == (("inp", load.slots["x"], rooms.room["x"]),)
     moved = replace(load, slots={"x": Slot(0, 7)})
     assert rooms.buffers(moved) == (("inp", Slot(0, 7), rooms.room["x"]),)
+
+
+def test_the_room_in_which_weights_wait_is_a_buffer_of_their_load_alone() -> None:
+    """Brought and loaded from elsewhere they are right, as long as no other tensor stands there."""
+    machine = load_machine("stcp920")
+    problem = state_problem(machine, load_kernels(machine)["conv2d"], convolution((1, 64, 14, 14), (96, 3, 3), pads=(1, 1, 1, 1)))
+    tiling = rank_tilings(problem, 1, 1)[0]
+    near = with_room(problem, "w", 1000, 64)
+    for given, rooms in ((problem, set[Buffer]()), (near, {("llb", Slot(0, 1000), 64)})):
+        found = rooms_of(part_of(given, order_steps(given, tiling)), tiling)
+        load, compute = (
+            next(item for item in found.part.steps if (item.step.kind, item.step.place) == wanted) for wanted in (("load", "w"), ("compute", "s"))
+        )
+        assert {each for each in found.buffers(load) if each[0] == "llb"} == rooms
+        assert ("llb" in found.held(load)) == bool(rooms)
+        assert "llb" not in found.held(compute)

@@ -1,6 +1,6 @@
 """Every instruction of a step stays inside the buffers that the step names, found from footprints: a kernel's sizes are not believed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +9,7 @@ from toolchain.isa.footprint.footprints import Footprints, granules
 from toolchain.isa.footprint.text import range_text
 from toolchain.isa.program import NONE, Origins
 from toolchain.schedule.kernels.pools import Slot
+from toolchain.schedule.tiling.near_weights import is_near, near_rooms, waiting
 from toolchain.schedule.tiling.order import Instance
 from toolchain.schedule.tiling.tiles import Tiling
 from toolchain.schedule.writer import OperationPart
@@ -29,10 +30,21 @@ class Rooms:
     room: Mapping[str, int]
 
     def buffers(self, item: Instance) -> Buffers:
-        """The buffers of a step's own place and of the places that it uses."""
+        """The buffers of a step's own place and of the places that it uses, and the room in which its tiles wait."""
         kept, memories = self.part.problem.kept, self.part.problem.memories
         slots = {name: kept[name].slot if name in kept else slot for name, slot in item.slots.items() if name in self.room}
-        return tuple((memories[name], slot, self.room[name]) for name, slot in slots.items())
+        return (*((memories[name], slot, self.room[name]) for name, slot in slots.items()), *self._waiting(item))
+
+    def held(self, item: Instance) -> frozenset[str]:
+        """The memories in which a step has buffers alone."""
+        return frozenset([*(place.memory for place in self.part.problem.kernel.places), *(memory for memory, _, _ in self._waiting(item))])
+
+    def _waiting(self, item: Instance) -> Iterator[Buffer]:
+        problem = self.part.problem
+        for tensor, waits in waiting(problem) if item.step.kind == "load" else ():
+            if tensor.name == item.step.place and is_near(problem, tensor.name):
+                first, size = near_rooms(problem)[tensor.name]
+                yield waits.memory, Slot(0, first), size
 
 
 def rooms_of(part: OperationPart, tiling: Tiling) -> Rooms:
@@ -70,9 +82,8 @@ class _Groups:
 
     def number(self, rooms: Rooms, item: Instance) -> int:
         kernel = rooms.part.problem.kernel
-        held = frozenset(place.memory for place in kernel.places)
         wide = [(m, Slot(slot.bank + bank, slot.address), room) for m, slot, room in rooms.buffers(item) for bank in range(kernel.pools.get(m, 1))]
-        return self.known.setdefault((held, tuple(wide)), len(self.known))
+        return self.known.setdefault((rooms.held(item), tuple(wide)), len(self.known))
 
     def stray(self, group: Ints, memory: Ints, start: Ints, stop: Ints) -> int | None:
         """The first run outside the buffers of its group."""
