@@ -96,6 +96,13 @@ WRONG = [
     ("dpuv3", "add", "size: present * ceil_div(lines, 8)", "size: present * ceil_div(lines, 16)", "E1307 step 'load x' of 'checked': #"),
     ("vta", "conv2d", "size: oc * tall * wide", "size: tall * wide", "E1307 step '"),
     ("vta", "add_onto_x", "do: {when: own_factor > 1, number", "do: {when: own_factor > 2, number", "E1305 kernel 'add_onto_x' makes"),
+    (  # tiles of a part of the input's channels and of several blocks of the output's
+        "stcp920",
+        "strided",
+        "local_row: i * block, local_pixel: block, remote_row: apart",
+        "local_row: i * block, local_pixel: block, remote_row: 0",
+        "E1305 kernel 'strided' makes",
+    ),
     ("vta", "max_pool_passed", "u * dh - h_before + window_rows", "window_rows", "E1305 kernel 'max_pool_passed' makes"),
 ]
 
@@ -109,7 +116,7 @@ def test_a_wrong_kernel_is_found_out(target: str, kernel: str, old: str, new: st
     file.write_text(file.read_text().replace(old, new))
     machine = load_machine(str(tmp_path / f"{target}.yaml"))
     with pytest.raises(UserError, match=message):
-        check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 8)
+        check_kernel(machine, load_kernels(machine)[kernel], kinds_of(machine), 12)
 
 
 ROUNDED = [

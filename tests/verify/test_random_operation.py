@@ -1,10 +1,14 @@
 """Random operations: the same for one seed, within the machine's arithmetic, with the numbers that are given."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 from toolchain.operations.library import kinds_of
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.spec.load import load_machine
+from toolchain.verify.kernel_check import operations_for
 from toolchain.verify.random_operation import CORNERS, MOST_ELEMENTS, MOST_MACS, draw_operation, random_bounds, random_halves
 
 MACHINES = {name: load_machine(name) for name in ("vta", "dpuv3", "stcp920")}
@@ -45,6 +49,17 @@ def test_channels_have_shifts_of_their_own_where_that_is_asked_for(own: bool) ->
         assert made is None or ("shifts" in made.arrays) == own
         if made is not None and own:
             assert 0 <= made.numbers["shift"] - made.numbers["shift_least"] <= machine.quantisation.shift_span
+
+
+def test_windows_move_over_most_pictures_that_a_kernel_takes() -> None:
+    """Of those drawn without a thought of the picture few fit: five of six convolutions that were left had a window of the whole picture."""
+    machine = MACHINES["vta"]
+    drawn = operations_for(machine, load_kernels(machine)["conv2d"], kinds_of(machine)["conv2d"], np.random.default_rng(0))
+    taken = [problem.operation.numbers for problem in islice(drawn, 3000) if problem is not None]
+    whole = [numbers for numbers in taken if (numbers["kh"], numbers["kw"]) == (numbers["height"], numbers["width"])]
+    assert len(taken) > 100
+    assert len(taken) / 4 < len(taken) - len(whole)
+    assert len(taken) / 10 < len(whole) < len(taken) / 2
 
 
 def test_numbers_that_are_given_are_not_drawn() -> None:

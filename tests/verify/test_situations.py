@@ -7,19 +7,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.schedule.convolutions import convolution
 from toolchain.isa.columns import evaluate_rows
 from toolchain.operations.library import kinds_of
 from toolchain.schedule.kernels.frame import Frame
 from toolchain.schedule.kernels.kernel import Formula
 from toolchain.schedule.kernels.kernel_file import load_kernels
-from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.problem import Problem, state_problem
 from toolchain.schedule.tiling.tiles import rank_tilings
 from toolchain.spec.arrays import Ints
 from toolchain.spec.errors import Source, Span
 from toolchain.spec.expr import Expr, Name, parse_expr
 from toolchain.spec.load import load_machine
 from toolchain.verify.kernel_check import operations_for
-from toolchain.verify.situations import NEAR, RESIDUES, WORTH, Seen, Watcher, differences, exchanged, of_problem, of_tiling, rests, worth
+from toolchain.verify.situations import (
+    NEAR,
+    RESIDUES,
+    WORTH,
+    Seen,
+    Watcher,
+    apart,
+    cuts_of,
+    differences,
+    exchanged,
+    of_problem,
+    of_tiling,
+    rarest_tiling,
+    rests,
+    worth,
+)
 
 
 def parse(text: str) -> Expr:
@@ -105,3 +121,37 @@ def test_smaller_tiles_bring_about_more() -> None:
     whole, cut = (next(each for each in tilings if (each.sizes["ow"] == problem.extents["ow"]) == one) for one in (True, False))
     assert of_tiling(problem, cut) - of_tiling(problem, whole)
     assert not of_problem(problem) & of_tiling(problem, whole)
+
+
+def test_two_dimensions_are_looked_at_together() -> None:
+    """A tile of a part of the input's channels and of several blocks of the output's is seen, though each of the two was."""
+    machine = load_machine("stcp920")
+    problem = state_problem(machine, load_kernels(machine)["strided"], convolution((1, 70, 9, 9), (70, 1, 1), strides=(2, 2)))
+    ranked = rank_tilings(problem, 1, 1 << 30)
+    both = [each for each in ranked if each.sizes["c"] > 1 and each.sizes["i"] < problem.extents["i"]]
+    others = [each for each in ranked if each not in both]
+    seen = Seen(key for each in others for key in of_tiling(problem, each))
+    assert others
+    assert rarest_tiling(problem, [*others[:8], both[0], *others[8:16]], seen) == both[0]
+    assert cuts_of(problem, both[0]) <= of_tiling(problem, both[0])
+
+
+def test_no_tiling_of_none() -> None:
+    (problem,) = drawn("dnnvm", "max_pool", 1)
+    assert rarest_tiling(problem, [], Seen()) is None
+
+
+def test_a_number_too_large_is_not_one_too_small() -> None:
+    """Too many columns before a tile do no harm; too few do."""
+    problems = drawn("dnnvm", "conv_transpose", 60)
+    side = problems[0].kernel.let["side"]
+    places = {apart(other) for expr, other in exchanged(problems[0]) if expr is side}
+    found = {key[2] for problem in problems for key in of_problem(problem) if key[0] in places}
+    assert found >= {-1, 1}
+
+
+def test_how_far_a_window_reaches_beyond_its_picture() -> None:
+    for problem in drawn("dnnvm", "conv2d", 30):
+        numbers = problem.operation.numbers
+        last = (numbers["out_width"] - 1) * numbers["sw"] + (numbers["kw"] - 1) * numbers["dw"] + 1 - numbers["pad_left"] - numbers["width"]
+        assert (("beyond", "w"), None, max(-NEAR, min(last, NEAR))) in of_problem(problem)

@@ -21,7 +21,8 @@ from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.operation import PICTURE_AXES, Operation, Picture
 from toolchain.schedule.compile_region import compile_region
-from toolchain.schedule.form.plan import Plan, Schedule, make_schedule, tile_cuts
+from toolchain.schedule.copies import ONE
+from toolchain.schedule.form.plan import Cut, Plan, Schedule, ScheduledOperation, make_schedule, tile_cuts
 from toolchain.schedule.form.realise import realise
 from toolchain.schedule.kernel_selection import choose_kernel
 from toolchain.schedule.kernels.kernel import Kernel
@@ -30,10 +31,12 @@ from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.options import Options
 from toolchain.schedule.placement.dram_buffers import plan_storage
 from toolchain.schedule.placement.on_chip_allocation import Residents, in_dram
+from toolchain.schedule.placement.shared_memory import SharedSlots, room_left
 from toolchain.schedule.program import CompiledRegion
 from toolchain.schedule.regions.region import Bound, Region, part_of_region
 from toolchain.schedule.search.draft import Space
 from toolchain.schedule.search.prices import Prices
+from toolchain.schedule.tiling.near_weights import near_size, room_start, waiting, whole_size
 from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.tiling.tile_search import GroupTiles, Tiled, find_tiles
 from toolchain.schedule.tiling.tiles import Tiling, rank_tilings
@@ -43,13 +46,13 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.random_operation import draw_operation, random_halves
-from toolchain.verify.situations import Seen, of_tiling, worth
+from toolchain.verify.situations import Seen, of_tiling, rarest_tiling
 
 MOST_STEPS = 300
 """Tiles of one program."""
 TRIES = 20
 """Random operations that are drawn for one that makes a tensor of the right shape."""
-TILINGS = 4
+TILINGS = 64
 """Random tilings beside tensors on chip of which one is chosen."""
 NOT_TOGETHER = ("E1003", "E1004", "E1007", "E1008")
 """Codes of operations that have no kernel beside each other, or no layout or room."""
@@ -211,30 +214,31 @@ def _compare(problem: Problem, kernels: Mapping[str, Kernel], region: Region, sc
 
 
 def check_in_chain(problem: Problem, kinds: Kinds, rng: np.random.Generator, seen: Seen) -> int:
-    """How many programs were run; 0 where no other operation makes its operand or reads its result, or no tiles of all fit.
+    """How many programs were run; 0 where no other operation makes its operand or reads its result, or no tiles of all fit. Another operation makes
+    any one of its operands: each has loads of its own.
 
     Raises UserError E1305 for another result, and all that a program that breaks the machine's rules raises."""
     kernels = {name: kernel for name, kernel in load_kernels(problem.machine).items() if not kernel.passed} | {problem.kernel.name: problem.kernel}
     own, names = problem.operation, sorted({kernel.computes for kernel in kernels.values()})
-    maker = find_maker(problem.machine, names, kinds, own.input(own.kind.data[0]), rng)
+    operand = own.kind.data[int(rng.integers(len(own.kind.data)))]
+    maker = find_maker(problem.machine, names, kinds, own.input(operand), rng)
     reader = _reader(problem, names, kinds, rng)
     stored = bool(rng.integers(2))
     for before, behind in ((maker, reader), (None, reader), (maker, None)):  # one may have no kernel, and some layouts the host alone writes
-        region = _chain(problem, before, behind, stored)
+        region = _chain(problem, operand, before, behind, stored)
         ran = sum(_ran(problem, kernels, region, options, rng, seen) for options in OPTIONS) if len(region.operations) > 1 else 0
         if ran:
             return ran
     return 0
 
 
-def _chain(problem: Problem, maker: Operation | None, reader: Operation | None, stored: bool) -> Region:
-    """The operation behind one that makes its first operand, and before one that reads its result. stored: the host reads that result too."""
+def _chain(problem: Problem, operand: str, maker: Operation | None, reader: Operation | None, stored: bool) -> Region:
+    """The operation behind one that makes this operand, and before one that reads its result. stored: the host reads that result too."""
     own, tensors, bound = problem.operation, dict[str, Shape](), list[Bound]()
-    first, *others = own.kind.data
     if maker is not None:
         tensors |= {f"m_{name}": Shape(*maker.input(name)) for name in maker.kind.data}
-        bound.append(Bound(maker, {**{name: f"m_{name}" for name in maker.kind.data}, "y": first}))
-    tensors |= {name: Shape(*own.input(name)) for name in (first, *others)} | {"y": Shape(*own.output)}
+        bound.append(Bound(maker, {**{name: f"m_{name}" for name in maker.kind.data}, "y": operand}))
+    tensors |= {name: Shape(*own.input(name)) for name in own.kind.data} | {"y": Shape(*own.output)}
     bound.append(Bound(own, {**{name: name for name in own.kind.data}, "y": "y"}, kernel=problem.kernel.name))
     if reader is not None:
         tensors |= {f"r_{name}": Shape(*reader.input(name)) for name in reader.kind.data[1:]} | {"r_y": Shape(*reader.output)}
@@ -283,7 +287,7 @@ def _ran(problem: Problem, kernels: Mapping[str, Kernel], region: Region, option
 
 def _otherwise(problem: Problem, kernels: Mapping[str, Kernel], compiled: CompiledRegion, rng: np.random.Generator, seen: Seen) -> Schedule | None:
     """The schedule with other tiles of the checked kernel, beside the same tensors on chip: of some random ones, those that bring about the most
-    situations that were not seen. None where no others fit."""
+    situations that were not seen; weights may wait for their loads. None where no others fit."""
     schedule = compiled.schedule
     plan = realise(problem.machine, kernels, compiled.region, schedule)
     own = next(number for number, each in enumerate(plan.region.operations) if each.kernel == problem.kernel.name)
@@ -293,25 +297,36 @@ def _otherwise(problem: Problem, kernels: Mapping[str, Kernel], compiled: Compil
     except UserError:
         return None
     seen.update(of_tiling(kept, plan.tilings[own]))
-    drawn = [ranked[int(rng.integers(len(ranked)))] for _ in range(TILINGS if ranked else 0)]
-    chosen = max(drawn, key=lambda tiling: worth(of_tiling(kept, tiling), seen), default=None)
+    drawn: list[int] = rng.permutation(len(ranked))[:TILINGS].tolist()
+    chosen = rarest_tiling(kept, [ranked[number] for number in drawn], seen)
     if chosen is None:
         return None
-    seen.update(of_tiling(kept, chosen))
-    return _with_tiles(schedule, plan.order[own], kept, chosen)
+    near, weights = _near(kept, chosen, plan.shared, rng)
+    found = _with_tiles(schedule, plan.order[own], tile_cuts(kept, chosen), near)
+    return replace(found, copies=schedule.copies._replace(weights=weights))
 
 
-def _with_tiles(schedule: Schedule, operation: int, problem: Problem, tiling: Tiling) -> Schedule:
-    """The schedule with these tiles of one operation, whose slots find places of their own."""
-    tile = tile_cuts(problem, tiling)
-    groups = tuple(
-        replace(
-            group,
-            operations=tuple(replace(each, tile=tile, slots={}, within={}) if each.operation == operation else each for each in group.operations),
-        )
-        for group in schedule.groups
-    )
-    return replace(schedule, groups=groups)
+def _near(problem: Problem, tiling: Tiling, shared: SharedSlots, rng: np.random.Generator) -> tuple[dict[str, tuple[int, int]], int]:
+    """By tensor whose tiles wait in a memory that streams share, its room there; and elements of all rooms. One operation by itself has none. As
+    often, and where they have no room beside these buffers, none wait."""
+    rooms, top, able = dict[str, tuple[int, int]](), 0, list(waiting(problem))
+    for tensor, waits in able:
+        size = near_size(problem, tiling, waits.by, whole_size(problem, tensor, waits), 1)
+        rooms[tensor.name], top = (top, size), top + size
+    memories = {waits.memory for _, waits in able}
+    if len(memories) != 1 or rng.integers(2) or top > room_left(problem.machine, min(memories), shared, ONE):
+        return {}, 0
+    start = room_start(problem.machine, min(memories), top)
+    return {name: (start + first, size) for name, (first, size) in rooms.items()}, top
+
+
+def _with_tiles(schedule: Schedule, operation: int, tile: tuple[Cut, ...], near: Mapping[str, tuple[int, int]]) -> Schedule:
+    """The schedule with these tiles of one operation, whose slots find places of their own, and these rooms of weights that wait."""
+
+    def changed(each: ScheduledOperation) -> ScheduledOperation:
+        return replace(each, tile=tile, slots={}, within={}, near=near) if each.operation == operation else each
+
+    return replace(schedule, groups=tuple(replace(group, operations=tuple(map(changed, group.operations))) for group in schedule.groups))
 
 
 def all_tiles(problem: Problem, tiling: Tiling) -> int:

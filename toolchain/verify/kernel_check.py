@@ -30,9 +30,9 @@ from toolchain.spec.model import Machine
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.verify.compare import differing_bits, distant, told_difference
 from toolchain.verify.group_check import all_tiles, check_in_chain, check_in_group
-from toolchain.verify.limits import Unmet, aimed, unmet_conditions
-from toolchain.verify.random_operation import draw_operation, random_halves
-from toolchain.verify.situations import Seen, of_problem, of_tiling, worth
+from toolchain.verify.limits import Unmet, aimed, free_numbers, several_together, unmet_conditions
+from toolchain.verify.random_operation import SIZES, draw_operation, drawn_attribute, one_of, random_halves
+from toolchain.verify.situations import Seen, of_problem, of_tiling, rarest_tiling, worth
 
 TRIES = 20000
 """Random operations that are drawn for each that a kernel shall compute."""
@@ -40,9 +40,12 @@ BLOCKS = 4
 """The most whole blocks of a number that are drawn where a kernel takes whole ones alone."""
 ASKED = 200
 """Random operations that are drawn to tell why a kernel took none."""
-POOL, DRAWS, AIMED = 6, 60, 40
-"""Random operations of which one is chosen, as far as the kernel takes them; those that it may refuse meanwhile; numbers that are tried at limits."""
-TILINGS = 4
+POOL, DRAWS, VARIED = 6, 240, 24
+"""Random operations of which one is chosen, as far as the kernel takes them; those that it may refuse meanwhile; operations with another number that
+are tried beside the random ones."""
+PAIRS, AIMED = 3, 40
+"""Pairs of dimensions with several units that are tried, and numbers at limits."""
+TILINGS = 64
 """Random tilings of which one is chosen."""
 LARGER = 500
 """Random operations after which every second one is large: a kernel has taken too few of the small ones."""
@@ -131,7 +134,7 @@ def _run(problem: Problem, kinds: Kinds, rng: np.random.Generator, seen: Seen) -
 
 
 def chosen_operations(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator, seen: Seen) -> Iterator[Problem | None]:
-    """The one of several random operations in turn whose situations were seen least; every third time of those at the limits that the kernel names,
+    """The one of several random operations in turn whose situations were seen least; every second time of those at the limits that the kernel names,
     and every sixth time of large ones, where it takes any. None as `operations_for` has it."""
     drawn = operations_for(machine, kernel, kind, rng)
     for turn in itertools.count():
@@ -144,11 +147,25 @@ def chosen_operations(machine: Machine, kernel: Kernel, kind: OperationKind, rng
                 pool.append(problem)
             if len(pool) == POOL or (pool and refused >= DRAWS):
                 break
-        aims, large = turn % 3 == 1, turn % 6 == 5
+        aims, large = turn % 6 in (1, 3, 4), turn % 6 == 5
         more = _at_limits(machine, kernel, pool[-1], rng, seen) if aims else _large(machine, kernel, kind, rng) if large else ()
         others = list(itertools.islice((problem for problem in more if max(problem.extents.values(), default=0) <= MOST_STEPS), POOL))
-        pool = others or pool
+        pool = others or [*pool, *_varied(machine, kernel, pool, rng)]
         yield max(pool, key=lambda problem: worth(of_problem(problem), seen))
+
+
+def _varied(machine: Machine, kernel: Kernel, pool: Sequence[Problem], rng: np.random.Generator) -> Iterator[Problem]:
+    """Operations like those of a pool, each with one other number: where a kernel takes one operation in a hundred, it takes many of these."""
+    kind = pool[0].operation.kind
+    free = [name for name in free_numbers(kind) if name in pool[0].operation.numbers and name != "shift"]
+    attributes = {number for each in kind.attributes for number in each.numbers}
+    for turn in range(VARIED if free else 0):
+        numbers, name = pool[turn % len(pool)].operation.numbers, one_of(rng, free)
+        value = drawn_attribute(kind, name, rng) if name in attributes else one_of(rng, SIZES)
+        own = {each: numbers[each] for each in free} | {name: value}
+        problem = _stated(machine, kernel, draw_operation(machine, kind, rng, own, corner=bool(rng.integers(2))))
+        if problem is not None:
+            yield problem
 
 
 def _large(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random.Generator) -> Iterator[Problem]:
@@ -160,8 +177,9 @@ def _large(machine: Machine, kernel: Kernel, kind: OperationKind, rng: np.random
 
 
 def _at_limits(machine: Machine, kernel: Kernel, like: Problem, rng: np.random.Generator, seen: Seen) -> Iterator[Problem]:
-    """Operations like this one, with a number at a limit that was not seen."""
-    for numbers in itertools.islice(aimed(like, seen, rng), AIMED):
+    """Operations like this one, with dimensions of several units that were not seen together, or a number at a limit that was not seen."""
+    pairs = itertools.islice(several_together(like, seen, rng), PAIRS)
+    for numbers in (*pairs, *itertools.islice(aimed(like, seen, rng), AIMED)):
         shifted = "shift" in numbers
         corner = not shifted and bool(rng.integers(2))
         operation = draw_operation(machine, like.operation.kind, rng, numbers, own_shifts=False if shifted else None, corner=corner)
@@ -241,19 +259,9 @@ def _tilings(problem: Problem, rng: np.random.Generator, seen: Seen) -> list[Til
             for tiling in own:
                 seen.update(of_tiling(problem, tiling))
             drawn: list[int] = rng.permutation(len(ranked))[: TILINGS + len(own)].tolist()
-            others = [ranked[number] for number in drawn if number not in corners]
-            found += [*own, *_rarest(problem, others[:TILINGS], seen)]
+            rarest = rarest_tiling(problem, [ranked[number] for number in drawn if number not in corners], seen)
+            found += own if rarest is None else [*own, rarest]
     return found
-
-
-def _rarest(problem: Problem, tilings: Sequence[Tiling], seen: Seen) -> list[Tiling]:
-    """The tiling whose situations were seen least, and are seen now; none of none."""
-    found = [(worth(situations, seen), situations, tiling) for tiling in tilings for situations in [of_tiling(problem, tiling)]]
-    if not found:
-        return []
-    _, situations, tiling = max(found, key=lambda each: each[0])
-    seen.update(situations)
-    return [tiling]
 
 
 def compare_tiling(problem: Problem, tiling: Tiling, rng: np.random.Generator, meant: Operation | None = None) -> None:

@@ -1,7 +1,7 @@
 """Random operations of one kind, with numbers and known tensors that a machine's arithmetic allows, and random halves."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -25,6 +25,8 @@ Drawn = TypeVar("Drawn")
 
 SIZES = (1, 2, 3, 5, 7, 9, 16, 17, 33)
 """Extents that are drawn: corners of blocks, and sizes that divide into none."""
+CHANNELS = (*SIZES, 33)
+"""The same where they are not those of a picture: of channels that stand together in blocks of 32, two blocks of inputs and of outputs are wanted."""
 LARGE = (2053, 4099, 8209)
 """Extents beyond the fields of many instructions, the first where every second element is kept."""
 LITTLE = 12
@@ -90,17 +92,31 @@ def draw_operation(
 
 
 def _drawn_numbers(kind: OperationKind, rng: np.random.Generator, large: bool) -> dict[str, int]:
-    """Extents and attributes, whether they fit each other or not; a quarter with windows of the whole picture."""
-    drawn = {extent: one_of(rng, SIZES[:3] if large else SIZES) for each in kind.operands for extent in each.extents}
+    """Extents and attributes, whether they fit each other or not; of windows, one in eight is the whole picture, and five have room in it."""
+    picture = {extent for each in kind.operands if len(each.extents) > 3 for extent in each.extents[2:]}
+    drawn = {
+        extent: one_of(rng, SIZES[:3] if large else SIZES if extent in picture else CHANNELS) for each in kind.operands for extent in each.extents
+    }
     for number in (number for each in kind.attributes for number in each.numbers):
-        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
-    if rng.integers(4) == 0:  # windows of the whole picture are a corner of their own
-        drawn |= {small: drawn[large] for small, large in zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)}
+        drawn[number] = kind.defaults.get(number, 1) if rng.integers(2) else drawn_attribute(kind, number, rng)
+    way = int(rng.integers(8))  # windows of the whole picture are a corner of their own; of others drawn without it, few fit
+    for window, own in windows_of(kind) if way < 6 else ():
+        drawn[window] = drawn[own] if way == 0 else one_of(rng, [size for size in SIZES if size <= drawn[own]])
     if large:
         extents = sorted({extent for each in kind.operands for extent in each.extents})
         size = drawn[one_of(rng, extents)]
         drawn |= dict.fromkeys((name for name in extents if drawn[name] == size), one_of(rng, LARGE))
     return drawn
+
+
+def windows_of(kind: OperationKind) -> Iterator[tuple[str, str]]:
+    """Extents of windows, and those of the picture that they move over."""
+    return zip([*kind.meaning.over.values()][::-1], kind.operands[0].extents[::-1], strict=False)
+
+
+def drawn_attribute(kind: OperationKind, number: str, rng: np.random.Generator) -> int:
+    """A small number, 0 where that is the default."""
+    return int(rng.integers(0 if kind.defaults.get(number) == 0 else 1, 4))
 
 
 def one_of(rng: np.random.Generator, values: Sequence[Drawn]) -> Drawn:

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from toolchain.isa.columns import Value
 from toolchain.schedule.kernels.constants import constant_length
 from toolchain.schedule.kernels.frame import Frame, enter
-from toolchain.schedule.kernels.kernel import Issue, Items, Loading, Step, Window
+from toolchain.schedule.kernels.kernel import Issue, Items, Kernel, Loading, Step, Window
 from toolchain.schedule.kernels.limits import Fault, Known, faults
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.sequence_file import formula_of, unsaid
 from toolchain.spec.arrays import Ints, Reals, evaluate_arrays
 from toolchain.spec.evaluate import constant
+from toolchain.spec.expr import Expr
 from toolchain.spec.fingerprint import MachineKey
 from toolchain.spec.model import Machine
 from toolchain.timing.class_cost import ClassCost, Fields, class_cost, ports_at_once
@@ -160,11 +161,13 @@ def _elsewhere(problem: Problem, name: str) -> Value:
 
 def own_channels(problem: Problem) -> dict[str, int]:
     """TENSOR_channels, where each tensor fills its buffer."""
-    kernel = problem.kernel
-    domains = {layout.name: layout.domain for layout in problem.machine.layouts}
-    return {
-        f"{t.name}_channels": constant(t.extents[domains[t.layout].index("c")], problem.numbers) for t in kernel.tensors if "c" in domains[t.layout]
-    }
+    return {name: constant(expr, problem.numbers) for name, expr in channel_extents(problem.machine, problem.kernel).items()}
+
+
+def channel_extents(machine: Machine, kernel: Kernel) -> dict[str, Expr]:
+    """TENSOR_channels over the operation's numbers and those that the kernel derives."""
+    domains = {layout.name: layout.domain for layout in machine.layouts}
+    return {f"{t.name}_channels": t.extents[domains[t.layout].index("c")] for t in kernel.tensors if "c" in domains[t.layout]}
 
 
 def overlapped(busy: Sequence[Reals] | Sequence[float], ends: Reals | float, contexts: int = 2) -> Reals:
