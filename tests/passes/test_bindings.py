@@ -156,6 +156,18 @@ def test_a_norm_takes_its_epsilon_from_a_constant(spelling: str, tmp_path: Path)
     assert {**found.attributes} == {"epsilon": pytest.approx(1e-6)}
 
 
+@pytest.mark.parametrize(("given", "wanted"), [({}, 1e-5), ({"epsilon": 1e-6}, 1e-6)])
+def test_a_norm_that_leaves_its_epsilon_out_has_that_of_onnx(given: dict[str, float], wanted: float, tmp_path: Path) -> None:
+    node = n("LayerNormalization", ["x", "scale", "offset"], ["y"], "norm", axis=-1, **given)
+    last: ir.Node = list(imported(tmp_path, [node], (1, 3, 8), {"scale": normal(3, 8), "offset": normal(4, 8)}).graph)[-1]
+    (found,) = [
+        match for template in default_templates() if template.computes == "layer_norm" and isinstance(match := find_match(template, last), Match)
+    ]
+    bound = bind(found)
+    assert isinstance(bound, Fused)
+    assert {**bound.attributes} == {"epsilon": pytest.approx(wanted)}
+
+
 def test_a_constant_of_several_numbers_is_no_attribute(tmp_path: Path) -> None:
     found = normed(tmp_path, norm(SPELLINGS["quotient"], tiny="many"))
     assert found is not None

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 
-from toolchain.graph.operators import affine_of, limit, pads_of, per_channel, repeats, transposed_window_of, window_of
+from toolchain.graph.operators import affine_of, attribute_default, limit, pads_of, per_channel, repeats, transposed_window_of, window_of
 from toolchain.graph.rewrite import constant, integer, ints, is_operator, known_shape, real, shape_of, text
 from toolchain.operations.numbers import Attributes
 from toolchain.passes.templates import Match
@@ -166,11 +166,13 @@ def _number(match: Match, tensor: str) -> object:
 
 
 def _attribute(match: Match, place: str) -> object:
-    """place: ROLE.ATTRIBUTE. A Reason for one that the node leaves out."""
+    """place: ROLE.ATTRIBUTE. Of one that the node leaves out ONNX's own; a Reason where there is none."""
     role, _, attribute = place.partition(".")
-    given = match.nodes[role].attributes.get(attribute)
+    node = match.nodes[role]
+    given = node.attributes.get(attribute)
     if given is None:
-        return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type)
+        default = attribute_default(node.op_type, attribute)
+        return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=node.op_type) if default is None else default
     return tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
 
 
