@@ -1,6 +1,5 @@
 """Turns a fused float network into a machine's integers: int8 tensors between calls whose functions spell the arithmetic."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from toolchain.graph.integers.calls import BOUNDARY, Reasons
 from toolchain.graph.integers.functions import FUSED, is_integer, kind_of
 from toolchain.graph.quantisation.ranges import CALIBRATED, DECLARED, KEPT, MADE_UP, METHODS, RECORDED, REPLACED, ROUNDED, ROUNDED_TO_BF16, Method
 from toolchain.graph.quantisation.requantisation import weight_scale
-from toolchain.graph.quantisation.scales import RangeChoice, Reader, choose_scales, choose_zeros, fused_calls, judge_scales, scale_choices
+from toolchain.graph.quantisation.scales import Function, RangeChoice, Reader, choose_scales, choose_zeros, fused_calls, judge_scales, scale_choices
 from toolchain.graph.quantisation.table import Means, Table, with_moved
 from toolchain.graph.rewrite import drop_unused_constants
 from toolchain.graph.states import carried_pairs
@@ -188,19 +187,22 @@ class Quantize(Pass):
         )
 
     def _measured(self, floating: Evened, numerics: Numerics, context: Context) -> Mapping[str, float]:
-        """By tensor, the scale of least error at the outputs of the layers that read it."""
+        """By tensor, the scale of least error at the outputs of the layers and functions that read it."""
         model, calls = floating.model, fused_calls(floating.model, context.kinds)
-        choices, readers = scale_choices(calls, numerics, floating.table, carried_pairs(model.graph, context.states)), dict[str, list[Reader]]()
+        choices = scale_choices(calls, numerics, floating.table, carried_pairs(model.graph, context.states))
+        readers = dict[str, list[Reader | Function]]()
         for call in calls:
             if call.operation.fitted:
                 readers.setdefault(call.data[0], []).append(Reader(call, float_constant(model, weights_of(call))))
+            elif call.operation.meaning.table:
+                readers.setdefault(call.data[0], []).append(Function(call.operation))
         context.say("ranges by the outputs of layers")
         judge_scales(model, choices, readers, context.samples or {}, affordable(model, min(self.samples, JUDGED)), numerics)
         return {name: choice.best for name, choice in choices.items()}
 
     def _trials(self, model: ir.Model, context: Context, table: Table) -> Trials | None:
-        """None where nothing says how much the integers may lose, or there are no samples to tell."""
-        if context.judge is None or math.isinf(context.judge.budget) or not context.recorded or not context.samples or table.failure:
+        """None where there is nothing to judge by, or no recorded samples."""
+        if context.judge is None or not context.recorded or not context.samples or table.failure:
             return None
         held = held_out(context.samples, self.samples)
         return Trials(context.judge, held.samples, held.learnt, model.clone(), context.place)

@@ -16,6 +16,7 @@ from toolchain.graph.integers.functions import FUSED
 from toolchain.graph.quantisation.ranges import Spread, position
 from toolchain.graph.quantisation.scales import (
     Choice,
+    Function,
     RangeChoice,
     Reader,
     choose_scales,
@@ -29,7 +30,7 @@ from toolchain.graph.quantisation.table import SeenTensor, Table
 from toolchain.graph.rewrite import constant
 from toolchain.operations.library import builtin_kinds, kinds_of, read_kind
 from toolchain.operations.numbers import complete
-from toolchain.operations.whole import constants_of, unmet
+from toolchain.operations.whole import constants_of, evaluate_table, unmet
 from toolchain.passes.context import Context
 from toolchain.passes.fuse import Fuse
 from toolchain.spec.errors import Source, UserError
@@ -209,6 +210,32 @@ def test_errors_are_those_of_the_outputs(tmp_path_factory: pytest.TempPathFactor
     for scale, error in zip(SCALES, choice.errors, strict=True):
         noise = rows @ (np.clip(np.rint(columns / scale), -128, 127) * scale - columns)
         assert error == pytest.approx(np.square(noise).sum() / np.square(rows @ columns).sum(), rel=0.05, abs=1e-4)
+
+
+def by_gelu(folder: Path, x: np.ndarray, zero: int = 0) -> Choice:
+    """The choice for the input of a GELU, x [count, 1, channels, h, w]."""
+    model, choice = imported(folder, [n("Gelu", ["x"], ["y"], "y")], x.shape[1:]), Choice(SCALES, zero)
+    judge_scales(model, {"x": choice}, {"x": [Function(builtin_kinds()["gelu"])]}, {"x": x}, len(x), Numerics())
+    return choice
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**20), st.floats(1.0, 80.0), st.integers(-40, 40))
+def test_a_function_is_judged_by_its_results(tmp_path_factory: pytest.TempPathFactory, seed: int, size: float, zero: int) -> None:
+    x = (np.random.default_rng(seed).normal(size=(2, 1, 3, 4, 4)) * size / 3).astype(F)
+    choice, kind = by_gelu(tmp_path_factory.mktemp("g"), x, zero), builtin_kinds()["gelu"]
+    wanted = evaluate_table(kind, x.astype(np.float64))
+    for scale, error in zip(SCALES, choice.errors, strict=True):
+        noise = evaluate_table(kind, np.clip(np.rint(x / scale), -128 - zero, 127 - zero) * scale) - wanted
+        assert error == pytest.approx(np.square(noise).sum() / np.square(wanted).sum(), rel=0.01, abs=1e-7)
+
+
+def test_what_a_function_makes_nothing_of_may_be_cut_off(tmp_path: Path) -> None:
+    """GELU is as good as zero below -4: large negative values ask for a coarse scale by themselves, and for none by its results."""
+    x = np.random.default_rng(0).uniform(-3, 3, (2, 1, 2, 8, 8)).astype(F)
+    x[:, :, 0, ::4] = -100
+    assert by_gelu(tmp_path, x).best == 0.25
+    assert by_gelu(tmp_path, -x).best == 1.0
 
 
 def test_what_no_layer_reads_is_judged_by_its_values(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """One scale for every tensor of a fused network: seen ranges, tensors forced together, limits of the machine's shifts; and scales by the effect of
-their rounding and clipping on the outputs of the layers that read a tensor, on samples.
+their rounding and clipping on the outputs of the layers and functions that read a tensor, on samples.
 
 A value that no weight makes anything of may be cut off, one that a large weight multiplies may not: the error of the values alone does not tell.
 Weights and errors are rounded to whole numbers whose sums stay below 2**53, so that the choice does not depend on a processor's order of adding up.
@@ -18,9 +18,10 @@ from toolchain.graph.quantisation.statistics import columns_of, groups_of, sampl
 from toolchain.graph.quantisation.stepping import Stepper
 from toolchain.graph.quantisation.table import Samples, Table, ranging
 from toolchain.graph.states import NONE
+from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
 from toolchain.operations.numbers import complete
-from toolchain.operations.whole import constants_of, unmet
+from toolchain.operations.whole import constants_of, evaluate_table, unmet
 from toolchain.spec.arrays import Array, Reals
 from toolchain.spec.errors import fail, nearest
 from toolchain.spec.model.quantisation import Numerics
@@ -33,6 +34,10 @@ WEIGHT_PARTS = 1 << 16
 """Parts of the largest weight to which weights are rounded."""
 DROPPED = 1 << 13
 """The divisor of an output's error before it is rounded: with 2**13 weights a row, sums of its squares stay below 2**53."""
+VALUES = 1 << 16
+"""Elements of a tensor at which a function of each is computed, of all samples together."""
+RESULT_PARTS = 1 << 16
+"""Parts of a function's largest result to which results are rounded."""
 LARGEST = 1 << 15
 """Parts of a step at which a value is cut off: 512 steps, more than the finest scale clips at."""
 DIGITS = 3
@@ -45,6 +50,17 @@ class Reader:
 
     call: Call
     weights: Array
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of each element that reads a tensor, such as a GELU."""
+
+    kind: OperationKind
+
+
+Readers = Mapping[str, Sequence[Reader | Function]]
+"""By name of a tensor."""
 
 
 @dataclass
@@ -65,12 +81,10 @@ class Choice:
         return self.scales[found.index(min(found))] if found else self.scales[0]
 
 
-def judge_scales(
-    model: ir.Model, choices: Mapping[str, Choice], readers: Mapping[str, Sequence[Reader]], samples: Samples, count: int, numerics: Numerics
-) -> None:
-    """Runs the float network on `count` samples and adds the errors of every choice up. choices, readers: by name of a tensor.
+def judge_scales(model: ir.Model, choices: Mapping[str, Choice], readers: Readers, samples: Samples, count: int, numerics: Numerics) -> None:
+    """Runs the float network on `count` samples and adds the errors of every choice up. choices: by name of a tensor.
 
-    A tensor that no layer reads is judged by its own values.
+    A tensor that no layer and no function reads is judged by its own values.
     """
     stepper = Stepper(model)
     stepper.feed(samples, count)
@@ -83,15 +97,32 @@ def judge_scales(
                 _judge(value.name or "", ranging(value, stepper.values[value]), choices, readers, numerics)
 
 
-def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], readers: Mapping[str, Sequence[Reader]], numerics: Numerics) -> None:
+def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], readers: Readers, numerics: Numerics) -> None:
     if name not in choices:
         return
-    choice = choices[name]
-    parts = [[_parts(array, scale, choice.zero, numerics) for array in floats] for scale in choice.scales]
-    known = [(reader, _whole_rows(reader)) for reader in readers.get(name, ())]
-    found = [[_output_share(*each, some) for some in parts] for each in known] or [[_value_share(some) for some in parts]]
+    choice, given = choices[name], readers.get(name, ())
+    found = [_function_shares(each, floats, choice, numerics) for each in given if isinstance(each, Function)]
+    layers = [(each, _whole_rows(each)) for each in given if isinstance(each, Reader)]
+    if layers or not given:
+        parts = [[_parts(array, scale, choice.zero, numerics) for array in floats] for scale in choice.scales]
+        found += [[_output_share(*each, some) for some in parts] for each in layers] or [[_value_share(some) for some in parts]]
     for errors in found:
         choice.add(errors)
+
+
+def _function_shares(function: Function, floats: Sequence[Array], choice: Choice, numerics: Numerics) -> list[float]:
+    """For each scale, the energy of the error of a function's results over that of the results."""
+    seen = np.concatenate([array.ravel() for array in floats]).astype(np.float64)
+    seen = seen[:: -(-len(seen) // VALUES) or 1]
+    wanted = evaluate_table(function.kind, seen)
+    unit = (float(np.abs(wanted).max(initial=0.0)) or 1.0) / RESULT_PARTS
+    whole, low, high = np.rint(wanted / unit), numerics.activation.low - choice.zero, numerics.activation.high - choice.zero
+    shares = list[float]()
+    for scale in choice.scales:
+        table = np.rint(evaluate_table(function.kind, np.arange(low, high + 1, dtype=np.float64) * scale) / unit)
+        stored = np.clip(np.rint(seen / scale), low, high).astype(np.int64) - low
+        shares.append(_share(_energy(table[stored] - whole), _energy(whole)))
+    return shares
 
 
 @dataclass(frozen=True)
