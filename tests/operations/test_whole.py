@@ -2,6 +2,7 @@
 arithmetic: its functions against Python's and numpy's, its constants, and what it approximates."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolchain.operations import whole
 from toolchain.operations.kind import Arithmetic, OperationKind
-from toolchain.operations.library import builtin_kinds, kinds_of
+from toolchain.operations.library import Kinds, builtin_kinds, kinds_of
 from toolchain.operations.numbers import bits_of
 from toolchain.operations.whole import (
     constants_of,
@@ -19,6 +20,7 @@ from toolchain.operations.whole import (
     evaluate_stages,
     evaluate_table,
     evaluate_whole,
+    most_factor,
     step_of,
     unmet,
 )
@@ -130,6 +132,52 @@ def test_a_constant_that_is_no_number() -> None:
     arithmetic = Arithmetic({"c": parsed("ratio(1, scale_x - scale_x)")}, parsed("1"), (), ())
     with pytest.raises(UserError, match="E0122 the constant 'c' is inf"):
         constants_of(arithmetic, {"x": 0.5}, {})
+
+
+def test_a_constant_may_name_those_before_it() -> None:
+    """Rounded, as they are then."""
+    arithmetic = Arithmetic({"c": parsed("ratio(1, scale_x)"), "d": parsed("3 * c + k")}, parsed("ratio(d, c)"), (), ())
+    found = constants_of(arithmetic, {"x": 0.3}, {"k": 2})
+    assert found == {"c": 3, "d": 11}
+    assert step_of(arithmetic, {"x": 0.3}, {"k": 2, **found}) == 11 / 3
+
+
+@pytest.mark.parametrize(
+    ("kinds", "channels", "most"), [(GEMMINI_KINDS, 384, 18), (GEMMINI_KINDS, 2064, 7), (GEMMINI_KINDS, 64, 32), (MANY_KINDS, 384, 127)]
+)
+def test_the_largest_factor_of_a_channel(kinds: Kinds, channels: int, most: int) -> None:
+    """On gemmini squares of 384 channels times 18 add up to less than 2**31, whatever the channels are."""
+    assert most_factor(kinds["scaled_layer_norm"], {"channels": channels}) == most
+    assert kinds is MANY_KINDS or most == 32 or channels * (127.5 * most) ** 2 < 1 << 31 <= channels * (127.5 * (most + 1.5)) ** 2
+
+
+def test_a_largest_factor_that_is_no_number() -> None:
+    kind = replace(KINDS["scaled_layer_norm"], arithmetic=Arithmetic({}, parsed("1"), (), (), parsed("ratio(1, channels - 4)")))
+    with pytest.raises(UserError, match="E0122 the largest factor is inf"):
+        most_factor(kind, {"channels": 4})
+    assert most_factor(kind, {"channels": 2}) == 1
+
+
+@pytest.mark.parametrize("size", [20, 60, 120])
+@pytest.mark.parametrize("channels", [64, 384, 768])
+@pytest.mark.parametrize("name", ["layer_norm", "scaled_layer_norm"])
+def test_gemmini_norms_are_near_norms(name: str, channels: int, size: int) -> None:
+    """Off by the rounding of normal numbers, in shares of a deviation. Factors are such that a channel is far larger than the others: the deviation
+    has few steps, and the halved number of that channel moves the mean."""
+    kind, rng = GEMMINI_KINDS[name], np.random.default_rng(1)
+    numbers = {"batch": 1, "rows": 7, "channels": channels, "epsilon_bits": bits_of(1e-5)}
+    operands = {"x": np.rint(rng.normal(size=(1, 7, channels)) * size / 3).clip(-128, 127).astype(np.int64)}
+    operands |= {"weight": rng.integers(-128, 128, channels), "bias": np.zeros(channels, np.int64)}
+    if name == "scaled_layer_norm":
+        most = most_factor(kind, numbers)
+        operands["factor"] = np.where(np.arange(channels) == 3, most, rng.integers(1, max(most // 6, 2), channels))
+    constants = constants_of(own(kind), {"x": 0.1}, numbers)
+    assert not unmet(own(kind), {**numbers, **constants})
+    step = step_of(own(kind), {"x": 0.1}, {**numbers, **constants})
+    found = evaluate_arithmetic(kind, {**numbers, **constants}, operands) * step
+    wanted = evaluate_stages(kind, numbers, {name: array.astype(np.float64) * (0.1 if name == "x" else 1) for name, array in operands.items()})
+    assert step <= 0.22
+    assert np.sqrt(((found - wanted) ** 2).mean()) < (step / 2 + (0.08 if name == "scaled_layer_norm" else 0.02)) * np.sqrt((wanted**2).mean())
 
 
 def test_gelu_is_near_gelu() -> None:

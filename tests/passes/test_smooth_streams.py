@@ -20,12 +20,14 @@ from toolchain.graph.quantisation.table import calibrate
 from toolchain.graph.rewrite import constant
 from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
+from toolchain.operations.kind import MOST_FACTOR
+from toolchain.operations.library import kinds_of
+from toolchain.operations.whole import most_factor
 from toolchain.passes.context import Context, Device, Results
 from toolchain.passes.equalise import CorrectBias
 from toolchain.passes.pipeline import run_passes
 from toolchain.passes.quantize import Quantize
 from toolchain.passes.smooth_streams import (
-    MOST_FACTOR,
     Stream,
     Streams,
     divided_operands,
@@ -35,6 +37,7 @@ from toolchain.passes.smooth_streams import (
     observe_streams,
     streams_of,
 )
+from toolchain.spec.load import load_machine
 from toolchain.spec.model.quantisation import Numerics
 
 NUMERICS = MACHINE.quantisation or Numerics()
@@ -63,7 +66,7 @@ def test_results_stay(tmp_path_factory: pytest.TempPathFactory, seed: int, form:
 def test_norms_multiply_by_whole_numbers(form: str, tmp_path: Path) -> None:
     streams = observed(tmp_path, form)
     for stream in streams.found:
-        divisors = divisors_of(stream, streams.seen, 0.8)
+        divisors = divisors_of(stream, streams.seen, 0.8, KINDS)
         assert len(divisors) == CHANNELS
         assert divisors.min() > 0
         if stream.norms:
@@ -74,6 +77,16 @@ def test_norms_multiply_by_whole_numbers(form: str, tmp_path: Path) -> None:
     assert "layer_norm" not in kinds
 
 
+def test_factors_keep_to_the_limit_of_the_machine(tmp_path: Path) -> None:
+    """gemmini's norms of 64 channels multiply by 32 at most."""
+    streams = observed(tmp_path, "post")
+    kinds = kinds_of(load_machine("gemmini"))
+    most = most_factor(kinds["scaled_layer_norm"], {"channels": CHANNELS})
+    found = [divisors_of(stream, streams.seen, 0.8, kinds) for stream in streams.found if stream.norms]
+    assert found
+    assert {divisors.max() for divisors in found} == {most} == {32}
+
+
 def test_the_power_weighs_ranges_against_weights(tmp_path: Path) -> None:
     streams = observed(tmp_path, "post")
     (stream,) = [each for each in streams.found if each.tensors[0].name == "c"]
@@ -81,7 +94,7 @@ def test_the_power_weighs_ranges_against_weights(tmp_path: Path) -> None:
     assert weights is not None
     weights = np.abs(weights).max(0)
     ranges = np.abs(np.concatenate(streams.seen["c"])).max((0, 1))
-    by_range, by_weights = divisors_of(stream, streams.seen, 1.0), divisors_of(stream, streams.seen, 0.0)
+    by_range, by_weights = divisors_of(stream, streams.seen, 1.0, KINDS), divisors_of(stream, streams.seen, 0.0, KINDS)
     np.testing.assert_allclose(by_range / by_range[0], ranges / ranges[0], rtol=0.1)
     np.testing.assert_allclose(by_weights / by_weights[0], weights[0] / weights, rtol=0.1)
 

@@ -20,6 +20,8 @@ CHANNELS = ("multipliers", "shifts", "scales", "folded")
 """Arrays of an operation with a bias: the scales of each channel, and the bias less the weights' sum times the input's zero."""
 BIAS_RANGE = ("bias_least", "bias_most", "bias_zeros")
 """Statistics over all elements: the extremes, and how many low bits are zero in each (0 where all are zero)."""
+MOST_FACTOR = 127
+"""The largest of the whole numbers that channels are multiplied by: they are stored as bytes."""
 UNIT = "unit"
 """The whole number that stands for 1 in the scale of the weights."""
 
@@ -95,14 +97,16 @@ class Meaning:
 class Arithmetic:
     """Whole numbers that a machine's unit computes itself, in place of the meaning in floating point.
 
-    constants: whole numbers that follow from the scales of the operands, `scale_x`. step: the value of 1 in the exact result. requires: conditions
-    on the constants. stages: the computation on stored integers less their zeros, up to the ending.
+    constants: whole numbers that follow from the scales of the operands, `scale_x`, and from those before. step: the value of 1 in the exact
+    result. requires: conditions on the constants. stages: the computation on stored integers less their zeros, up to the ending. factors: the
+    largest that a channel may have, from the operation's numbers; MOST_FACTOR where it is left out.
     """
 
     constants: Mapping[str, Expr]
     step: Expr
     requires: tuple[Check, ...]
     stages: tuple[Stage, ...]
+    factors: Expr | None = None
 
 
 @dataclass(frozen=True)

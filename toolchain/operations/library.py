@@ -220,13 +220,16 @@ class _Reader:
         """The machine's own."""
         node = self.root.value["arithmetic"]
         scales = {*numbers, *(f"scale_{each.name}" for each in operands if each.role == "data")}
-        constants = {name: self.element(part, {}, scales, REAL_ARGUMENTS) for name, part in node.members("constants")}
+        constants = dict[str, Expr]()
+        for name, part in node.members("constants"):
+            constants[name] = self.element(part, {}, {*scales, *constants}, REAL_ARGUMENTS)
         if taken := next((name for name in constants if name in numbers), ""):
             raise fail("E1301", f"'{taken}' names two things", node.value["constants"].where())
         known = {**numbers, **dict.fromkeys(constants)}
         requires = tuple(Check(self.expr(part.value["that"], known), part.text("message")) for part in node.entries("requires"))
         stages = _without_mean(self.stages(node, operands, result, known, WHOLE_ARGUMENTS), "which is no whole number")
-        return Arithmetic(constants, self.element(node.value["step"], {}, scales, REAL_ARGUMENTS), requires, stages)
+        factors = self.element(node.value["factors"], {}, numbers, REAL_ARGUMENTS) if "factors" in node.value else None
+        return Arithmetic(constants, self.element(node.value["step"], {}, {*scales, *constants}, REAL_ARGUMENTS), requires, stages, factors)
 
     def stages(
         self, node: Node, operands: tuple[Operand, ...], result: Operand, numbers: Mapping[str, None], functions: Mapping[str, int]

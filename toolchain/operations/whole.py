@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from toolchain.operations.kind import Arithmetic, OperationKind, Stage
+from toolchain.operations.kind import MOST_FACTOR, Arithmetic, OperationKind, Stage
 from toolchain.operations.reads import elements_of, in_parts, read_all
 from toolchain.spec.arrays import Array, Floats, Ints, Reals, evaluate_arrays
 from toolchain.spec.errors import fail
@@ -218,17 +218,32 @@ def constants_of(arithmetic: Arithmetic, scales: Mapping[str, float], numbers: M
     """
     names, found = _reals(scales, numbers), dict[str, int]()
     for name, expr in arithmetic.constants.items():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = float(evaluate_reals(expr, names))
-        if not math.isfinite(value):
-            raise fail("E0122", f"the constant '{name}' is {value}", expr.span)
-        found[name] = math.floor(value + 0.5)
+        found[name] = math.floor(_finite(expr, names, f"the constant '{name}'") + 0.5)
+        names[name] = np.asarray(found[name], np.float64)
     return found
 
 
+def _finite(expr: Expr, names: Mapping[str, Array], told: str) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(evaluate_reals(expr, names))
+    if not math.isfinite(value):
+        raise fail("E0122", f"{told} is {value}", expr.span)
+    return value
+
+
 def step_of(arithmetic: Arithmetic, scales: Mapping[str, float], numbers: Mapping[str, int]) -> float:
-    """The value of 1 in the exact whole numbers."""
+    """The value of 1 in the exact whole numbers. numbers: the constants and the operation's."""
     return float(evaluate_reals(arithmetic.step, _reals(scales, numbers)))
+
+
+def most_factor(kind: OperationKind, numbers: Mapping[str, int]) -> int:
+    """The largest whole number by which the operation multiplies a channel, at least 1. numbers: of the operation.
+
+    Raises UserError E0122 for a limit that is no number.
+    """
+    if kind.arithmetic is None or kind.arithmetic.factors is None:
+        return MOST_FACTOR
+    return max(1, min(int(_finite(kind.arithmetic.factors, _reals({}, numbers), "the largest factor")), MOST_FACTOR))
 
 
 def unmet(arithmetic: Arithmetic, numbers: Mapping[str, int]) -> str:

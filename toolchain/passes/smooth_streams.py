@@ -24,6 +24,7 @@ from toolchain.graph.session import run_session
 from toolchain.graph.store import open_model
 from toolchain.operations.kind import OperationKind
 from toolchain.operations.library import Kinds
+from toolchain.operations.whole import most_factor
 from toolchain.passes.even_borders import DIGITS, Evened, Vector
 from toolchain.spec.arrays import Array
 
@@ -132,8 +133,6 @@ def multiplied_axis(kind: OperationKind) -> int | None:
     return axes.index(channel) if kind.operands[1].role == "weights" and channel in axes else None
 
 
-MOST_FACTOR = 127
-"""The largest of the whole numbers that norms multiply by: they are stored as bytes."""
 MAX_BYTES = 1 << 30
 """The most bytes of all tensors of streams on all samples; where they are larger, fewer samples are looked at."""
 
@@ -159,7 +158,7 @@ class Streams:
         """
         model, tensors = self.model.clone(), dict(self.table.tensors)
         streams = list(streams_of(model, self.kinds, self.computes))
-        known = [divisors_of(stream, self.seen, power) for stream in streams]
+        known = [divisors_of(stream, self.seen, power, self.kinds) for stream in streams]
         for stream, divisors in zip(streams, known, strict=True):
             for old, new in _divide(model, stream, divisors, self.kinds).items():
                 tensors[new] = seen_of([array / divisors.astype(np.float32) for array in self.seen[old]])
@@ -184,8 +183,8 @@ def observe_streams(model: ir.Model, samples: Samples, count: int, table: Table,
     return replace(streams, seen=seen)
 
 
-def divisors_of(stream: Stream, seen: Mapping[str, Sequence[Array]], power: float) -> Vector:
-    """The divisor of each channel; whole numbers up to MOST_FACTOR where a norm multiplies by them."""
+def divisors_of(stream: Stream, seen: Mapping[str, Sequence[Array]], power: float, kinds: Kinds) -> Vector:
+    """The divisor of each channel; whole numbers up to the largest factor of a norm that multiplies by them."""
     arrays = [array for value in stream.ranged for array in seen[value.name or ""]]
     ranges = np.max([np.abs(array).reshape(-1, stream.channels).max(0) for array in arrays], axis=0)
     logarithms = np.log(_floored(ranges))
@@ -193,7 +192,8 @@ def divisors_of(stream: Stream, seen: Mapping[str, Sequence[Array]], power: floa
         weights = np.max([_weight_ranges(node) for node in stream.layers], axis=0)
         logarithms = power * logarithms - (1 - power) * np.log(_floored(weights))
     if stream.norms:
-        return np.clip(np.rint(np.exp(logarithms - logarithms.max()) * MOST_FACTOR), 1, MOST_FACTOR)
+        most = min(most_factor(kinds[SCALED[kind_of(norm)]], read_call(norm, kinds).known_numbers) for norm in stream.norms)
+        return np.clip(np.rint(np.exp(logarithms - logarithms.max()) * most), 1, most)
     return np.array([rounded(float(each), DIGITS) for each in np.exp(logarithms - logarithms.mean())])
 
 

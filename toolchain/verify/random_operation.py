@@ -14,7 +14,7 @@ from toolchain.operations.floating import Bounds, computable
 from toolchain.operations.kind import UNIT, OperationKind
 from toolchain.operations.numbers import complete, followed_numbers, macs_of, stated_numbers
 from toolchain.operations.operation import Operation, make_operation, picture_of
-from toolchain.operations.whole import constants_of, step_of, unmet
+from toolchain.operations.whole import constants_of, most_factor, step_of, unmet
 from toolchain.schedule.kernel_selection import images_per_run
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError
@@ -160,7 +160,7 @@ def drawn_constants(kind: OperationKind, numbers: Mapping[str, int], rng: np.ran
         scales = {name: float(2.0 ** rng.uniform(-9, -2)) for name in kind.data}
         constants = constants_of(own, scales, numbers)
         if not unmet(own, {**numbers, **constants}):
-            return constants, step_of(own, scales, numbers) / (min(scales.values()) * 2.0 ** -int(rng.integers(0, 4)))
+            return constants, step_of(own, scales, {**numbers, **constants}) / (min(scales.values()) * 2.0 ** -int(rng.integers(0, 4)))
     return None
 
 
@@ -218,7 +218,7 @@ def _array(kind: OperationKind, name: str, numbers: Mapping[str, int], numerics:
         found = random_halves(shape, rng, numerics.floats.format, corner)
         return found.astype(np.float32) if name == kind.bias else found
     if name == kind.channel_factors:
-        return rng.integers(1, 128, shape).astype(np.int8)
+        return rng.integers(1, most_factor(kind, numbers) + 1, shape).astype(np.int8)
     if name != kind.bias:
         return rng.integers(-1, 2, shape).astype(np.int8) if corner else rng.integers(-128, 128, shape).astype(np.int8)
     most = LITTLE if corner else 9000

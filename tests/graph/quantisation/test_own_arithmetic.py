@@ -76,6 +76,16 @@ def test_factors_of_channels_are_whole_numbers(factors: float) -> None:
         own_total(SCALED, known, [0.05], 0.01, 0.05, NUMERICS)
 
 
+def test_a_machine_may_limit_the_factors_of_channels() -> None:
+    """gemmini adds squares of 32 channels up in 32 bits."""
+    gemmini = load_machine("gemmini")
+    call, numerics = replace(SCALED, operation=kinds_of(gemmini)["scaled_layer_norm"]), gemmini.quantisation or Numerics()
+    known = [np.ones(32, np.float32), np.zeros(32, np.float32)]
+    own_total(call, [*known, np.full(32, 32, np.float32)], [0.05], 0.01, 0.05, numerics)
+    with pytest.raises(UserError, match="its factors of channels are no whole numbers from 1 to 32"):
+        own_total(call, [*known, np.full(32, 33, np.float32)], [0.05], 0.01, 0.05, numerics)
+
+
 def test_shares_have_the_constants_of_their_scales() -> None:
     stored = own_total(SHARES, [], [0.02, 0.05], 1.0, 1 / 127, NUMERICS)
     assert stored.constants == ()

@@ -20,7 +20,7 @@ from toolchain.graph.quantisation.requantisation import (
     stored_weights,
 )
 from toolchain.operations.numbers import Attributes, complete
-from toolchain.operations.whole import constants_of, step_of, unmet
+from toolchain.operations.whole import constants_of, most_factor, step_of, unmet
 from toolchain.spec.arrays import Array, Floats, Reals
 from toolchain.spec.model.quantisation import Numerics
 from toolchain.spec.reasons import Why
@@ -49,9 +49,10 @@ def own_total(
 
 
 def _factors(call: Call, factors: Floats, numerics: Numerics) -> Array:
-    """int8, as they are. Raises UserError E0919 for others than whole numbers from 1 to the machine's largest weight."""
-    if (np.rint(factors) != factors).any() or not 1 <= factors.min() <= factors.max() <= numerics.weight.high:
-        raise impossible(call, Why.NO_WHOLE_FACTORS(high=numerics.weight.high))
+    """int8, as they are. Raises UserError E0919 for others than whole numbers from 1 to the largest that the arithmetic takes."""
+    high = min(most_factor(call.operation, complete(call.operation, call.known_numbers)), numerics.weight.high)
+    if (np.rint(factors) != factors).any() or not 1 <= factors.min() <= factors.max() <= high:
+        raise impossible(call, Why.NO_WHOLE_FACTORS(high=high))
     return factors.astype(np.int8)
 
 
@@ -63,7 +64,7 @@ def _constants(call: Call, given: Sequence[float]) -> tuple[dict[str, int], floa
     constants = constants_of(own, scales, numbers)
     if message := unmet(own, {**numbers, **constants}):
         raise impossible(call, Why.ARITHMETIC(message=message))
-    return constants, step_of(own, scales, numbers)
+    return constants, step_of(own, scales, {**numbers, **constants})
 
 
 def _scaled(call: Call, step: float, result: float, numerics: Numerics) -> dict[str, int | float]:
