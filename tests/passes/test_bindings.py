@@ -168,6 +168,19 @@ def test_a_norm_that_leaves_its_epsilon_out_has_that_of_onnx(given: dict[str, fl
     assert {**bound.attributes} == {"epsilon": pytest.approx(wanted)}
 
 
+@pytest.mark.parametrize(("axis", "bound"), [(None, True), (-1, True), (2, True), (1, False), (-2, False)])
+@pytest.mark.parametrize("operator", ["LayerNormalization", "Softmax"])
+def test_an_axis_counts_from_either_end(operator: str, axis: int | None, bound: bool, tmp_path: Path) -> None:
+    operands = {"LayerNormalization": ["x", "scale", "offset"], "Softmax": ["x"]}[operator]
+    node = n(operator, operands, ["y"], "rows", **({} if axis is None else {"axis": axis}))
+    shape = (8,) if bound else (3, 8)
+    constants = {"scale": normal(3, *shape), "offset": normal(4, *shape)}
+    last: ir.Node = list(imported(tmp_path, [node], (1, 3, 8), constants if operator == "LayerNormalization" else {}).graph)[-1]
+    kinds = {"LayerNormalization": "layer_norm", "Softmax": "softmax"}
+    found = [template for template in default_templates() if template.computes == kinds[operator] and isinstance(find_match(template, last), Match)]
+    assert len(found) == bound
+
+
 def test_a_constant_of_several_numbers_is_no_attribute(tmp_path: Path) -> None:
     found = normed(tmp_path, norm(SPELLINGS["quotient"], tiny="many"))
     assert found is not None

@@ -267,10 +267,23 @@ def _fails(word: str, argument: Mapping[str, object], match: Match) -> Reason | 
         return Why.SHAPES_DIFFER() if len({shape_of(value) for name in argument for value in match.tensors.get(name, ())}) > 1 else None
     if word == "attribute":
         found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
-        wrong = (Why.ATTRIBUTE(attribute=name, value=str(value), wanted=str(wanted)) for name, value, wanted in found if value != wanted)
+        wrong = (
+            Why.ATTRIBUTE(attribute=name, value=str(value), wanted=str(wanted))
+            for name, value, wanted in found
+            if not _is_value(match, name, value, wanted)
+        )
         return next(wrong, None)
     named = [(value, argument[name]) for name in argument for value in match.tensors.get(name, ())]
     return next((reason for value, wanted in named if (reason := _misfit(word, value, wanted))), None)
+
+
+def _is_value(match: Match, name: str, value: object, wanted: object) -> bool:
+    """Whether an attribute ROLE.ATTRIBUTE has a value; an axis may be counted from either end of the node's first input."""
+    role, _, attribute = name.partition(".")
+    if value == wanted or attribute != "axis" or not isinstance(value, int) or not isinstance(wanted, int):
+        return value == wanted
+    rank = len(known_shape(match.nodes[role].inputs[0]) or ())
+    return -rank <= value < rank and value % rank == wanted % rank
 
 
 def _misfit(word: str, value: ir.Value, wanted: Any) -> Reason | None:
