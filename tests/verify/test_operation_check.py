@@ -37,6 +37,7 @@ WRONG = [
     ("add", "x[n, c, h, w] + z[n, c, h, w]", "x[n, c, h, w] - z[n, c, h, w]", "the float body"),
     ("shuffle", "c % groups * (channels // groups) + c // groups", "c // groups * groups + c % groups", "the float body"),
     ("average_pool", "u * dh - pad_top", "u * dh", "the float body"),
+    ("hard_swish", "+ 3, 0), 6), 6)", "+ 3, 0), 7), 6)", "the float body"),
     ("prelu", "Less (xwide, nothing)", "Less (nothing, xwide)", "the integer body"),
     ("linear", 'weight: "weight[o, i]"', 'weight: "weight[o, in_channels - 1 - i]"', "its way as 'conv2d'"),
     ("gelu", "erf(ratio", "tanh(ratio", "the float body"),
