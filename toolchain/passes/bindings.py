@@ -166,13 +166,21 @@ def _number(match: Match, tensor: str) -> object:
 
 
 def _attribute(match: Match, place: str) -> object:
-    """place: ROLE.ATTRIBUTE. Of one that the node leaves out ONNX's own; a Reason where there is none."""
+    """place: ROLE.ATTRIBUTE. A Reason where the node leaves it out and ONNX has no default."""
     role, _, attribute = place.partition(".")
+    found = attribute_of(match, place)
+    return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=match.nodes[role].op_type) if found is None else found
+
+
+def attribute_of(match: Match, place: str) -> object:
+    """The value of ROLE.ATTRIBUTE; ONNX's default where the node leaves it out, None where ONNX has none or the node was not matched."""
+    role, _, attribute = place.partition(".")
+    if role not in match.nodes:
+        return None
     node = match.nodes[role]
     given = node.attributes.get(attribute)
     if given is None:
-        default = attribute_default(node.op_type, attribute)
-        return Why.ATTRIBUTE_MISSING(attribute=attribute, operator=node.op_type) if default is None else default
+        return attribute_default(node.op_type, attribute)
     return tuple(given.as_ints()) if given.type == ir.AttributeType.INTS else given.value
 
 

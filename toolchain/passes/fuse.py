@@ -12,7 +12,6 @@ import onnx_ir as ir
 from toolchain.graph.integers.calls import fused_call, note_reasons, note_refusals, refusals_of
 from toolchain.graph.integers.functions import FUSED, is_integer
 from toolchain.graph.nodes import REASON
-from toolchain.graph.operators import attribute_default
 from toolchain.graph.rewrite import (
     add_constant,
     constant,
@@ -27,7 +26,7 @@ from toolchain.graph.rewrite import (
 from toolchain.operations.kind import OperationKind
 from toolchain.passes.attention import FAMILIES as ATTENTIONS
 from toolchain.passes.attention import family_for, find_attention, replace_attention
-from toolchain.passes.bindings import Fused, New, bind
+from toolchain.passes.bindings import Fused, New, attribute_of, bind
 from toolchain.passes.context import Context, Device, Pass, wish_for
 from toolchain.passes.lay_out_rotary import OPERATION as ROTARY
 from toolchain.passes.lay_out_rotary import on_sequence, replace_rotary, takes_rotary
@@ -266,7 +265,7 @@ def _fails(word: str, argument: Mapping[str, object], match: Match) -> Reason | 
     if word == "same_shape":
         return Why.SHAPES_DIFFER() if len({shape_of(value) for name in argument for value in match.tensors.get(name, ())}) > 1 else None
     if word == "attribute":
-        found = [(name, _attribute(match, name), wanted) for name, wanted in argument.items()]
+        found = [(name, attribute_of(match, name), wanted) for name, wanted in argument.items()]
         wrong = (
             Why.ATTRIBUTE(attribute=name, value=str(value), wanted=str(wanted))
             for name, value, wanted in found
@@ -314,13 +313,3 @@ def is_number(array: Array, wanted: float) -> bool:
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     """Whether a shape is the wanted one, in which -1 stands for any extent."""
     return len(shape) == len(wanted) and all(extent in (-1, size) for size, extent in zip(shape, wanted, strict=True))
-
-
-def _attribute(match: Match, name: str) -> object:
-    """The value of ROLE.ATTRIBUTE; ONNX's default where the node leaves it out, None where ONNX has none or the node was not matched."""
-    role, _, attribute = name.partition(".")
-    if role not in match.nodes:
-        return None
-    node = match.nodes[role]
-    found = node.attributes.get(attribute)
-    return attribute_default(node.op_type, attribute) if found is None else found.value

@@ -113,7 +113,7 @@ def _judge(name: str, floats: Sequence[Array], choices: Mapping[str, Choice], re
 def _function_shares(function: Function, floats: Sequence[Array], choice: Choice, numerics: Numerics) -> list[float]:
     """For each scale, the energy of the error of a function's results over that of the results."""
     seen = np.concatenate([array.ravel() for array in floats]).astype(np.float64)
-    seen = seen[:: -(-len(seen) // VALUES) or 1]
+    seen = seen[:: max(-(-len(seen) // VALUES), 1)]
     wanted = evaluate_table(function.kind, seen)
     unit = (float(np.abs(wanted).max(initial=0.0)) or 1.0) / RESULT_PARTS
     whole, low, high = np.rint(wanted / unit), numerics.activation.low - choice.zero, numerics.activation.high - choice.zero
