@@ -57,11 +57,11 @@ def test_a_client_that_ends_the_server_ends_its_commands(start: list[str], tmp_p
         server.stdin.write("".join(f"{json.dumps(line)}\n" for line in lines).encode())
         server.stdin.flush()
         commands = _children(server.pid)
-        assert list(tmp_path.iterdir())
+        assert list(tmp_path.glob("tilewright-*"))
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=20) == 130
     assert not [number for number in commands if Path(f"/proc/{number}").exists()]
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("tilewright-*")) == []  # ONNX Runtime leaves a file of its own there, where the command comes so far
 
 
 def _children(parent: int) -> list[int]:

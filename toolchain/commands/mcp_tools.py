@@ -3,9 +3,11 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -18,7 +20,7 @@ from pydantic import Field
 
 from toolchain import __version__
 from toolchain.commands.confined import MOST, Confined, Finished, run_command
-from toolchain.commands.mcp_lines import Messages
+from toolchain.commands.mcp_lines import Answers, Messages, UnderWay, is_read
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.files import read_limited
 
@@ -139,7 +141,8 @@ def _failed(text: str) -> CallToolResult:
 
 
 def serve_tools(tools: Tools) -> None:
-    """Serves on standard input and output until the input ends. Raises KeyboardInterrupt on SIGINT and SIGTERM, once commands under way are gone."""
+    """Serves on standard input and output until the input ends and its calls are answered. Raises KeyboardInterrupt on SIGINT and SIGTERM, once
+    commands under way are gone."""
     try:
         asyncio.run(_serve(_tool_server(tools)))
     except asyncio.CancelledError:
@@ -170,13 +173,21 @@ def _cancel_tasks(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class _Server(MCPServer[None]):
-    """Refuses arguments that a tool has not got, which the library would drop, and answers lines that are no messages."""
+    """Refuses arguments that a tool has not got, which the library would drop, and answers lines that are no messages, and calls after the input's
+    end."""
 
     async def run_stdio_async(self) -> None:
-        """As the library's own, but for lines that are no messages."""
+        """As the library's own, but for lines that are no messages, and for the end of the input."""
         server = self._lowlevel_server
-        async with stdio_server() as (lines, answers):
-            await server.run(Messages(lines, answers), answers, server.create_initialization_options())
+        output = os.dup(sys.stdout.fileno())  # the library puts standard error in the place of standard output
+        try:
+            async with stdio_server() as (lines, stream):
+                answers = Answers(stream, UnderWay())
+                await server.run(Messages(lines, answers, partial(is_read, output)), answers, server.create_initialization_options())
+        except* BrokenPipeError:
+            pass  # the client is gone, and with it the reader of the last answers
+        finally:
+            os.close(output)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
