@@ -85,9 +85,13 @@ def test_an_input_that_takes_no_picture_is_one_line(held: Interface) -> None:
 
 
 def test_numbers_outside_an_integer_type_become_its_limits() -> None:
-    given = np.array([[np.nan, -1, 0.5, 1.5], [255.4, 256, np.inf, -np.inf]], np.float32)
+    given = np.array([[-0.0, -1, 0.5, 1.5], [255.4, 256, np.inf, -np.inf]], np.float32)
     found = prepare_picture(given, entry((1, 1, 2, 4), "uint8", None))
     assert found.ravel().tolist() == [0, 0, 0, 2, 255, 255, 255, 0]
+    given[1, 3] = np.nan
+    with pytest.raises(UserError, match=r"E1134 the input 'image' holds NaN at \[1, 3\]"):
+        prepare_picture(given, entry((1, 1, 2, 4), "uint8", None))
+    assert np.isnan(prepare_picture(given, entry((1, 1, 2, 4)))[0, 0, 1, 3])
 
 
 FLOAT, INT64, BOOL, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.STRING

@@ -62,7 +62,7 @@ def test_the_model_computes_what_the_bundle_does(embed: bool, tmp_path: Path, ca
     path.parent.mkdir()
     write_bundle(stored, bundle())
     assert main(["export", "onnx", str(stored), "-o", str(path), *(["--embed"] if embed else [])]) == 0
-    assert "7 nodes, 2 of them compiled" in capsys.readouterr().out
+    assert "12 nodes, 2 of them compiled" in capsys.readouterr().out
     model = onnx.load(path)
     onnx.checker.check_model(model)
     nodes = [{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in model.graph.node if node.op_type == "EPContext"]

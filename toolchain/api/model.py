@@ -20,6 +20,7 @@ from toolchain.runtime.emulator_device import EmulatorDevice
 from toolchain.runtime.executor import Executor, Outcome, open_bundle
 from toolchain.runtime.length_executor import LengthExecutor, load_any
 from toolchain.runtime.step_session import StepSession, open_steps
+from toolchain.runtime.transfers import check_numbers
 from toolchain.spec.arrays import Array
 from toolchain.spec.errors import UserError, fail, nearest
 from toolchain.spec.typed_json import Tree
@@ -45,7 +46,8 @@ def prepare_picture(picture: Array, entry: Interface, resize: bool = False) -> A
     """picture: numbers [height, width, channels], or [height, width] where the input has one channel; [1, ...] of the input's shape and type.
 
     resize: to the input's size by bilinear interpolation that takes the mean where it shrinks, whatever that does to proportions.
-    Raises UserError E1111 for a picture of another size or number of channels, E1112 for an input that is no picture or has no preparation.
+    Raises UserError E1111 for a picture of another size or number of channels, E1112 for an input that is no picture or has no preparation, E1134 for
+    NaN where the input is integers.
     """
     shape = _picture_shape(entry)
     height, width, channels = picture_size(shape)
@@ -54,6 +56,8 @@ def prepare_picture(picture: Array, entry: Interface, resize: bool = False) -> A
         raise _misfit(picture, entry, (height, width, channels))
     if pixels.shape[:2] != (height, width) and not resize:
         raise _misfit(picture, entry, (height, width, channels), "resize it as those were that trained the model, or ask with resize=True")
+    if picture.dtype.kind == "f" and not entry.dtype.startswith("float"):
+        check_numbers({entry.name: picture}, frozenset((entry.name,)))
     return pixels_as_input(pixels.astype(np.float32), shape, entry.dtype, entry.preparation)
 
 
@@ -132,7 +136,8 @@ class Loaded:
         """A picture as one sample of an input, the only one where no name is given: put in order and normalised as the bundle says.
 
         picture: numbers [height, width, channels], such as uint8. resize: to the input's size, whatever that does to proportions.
-        Raises UserError E1108 for an unknown input, E1111 for a picture that does not fit, E1112 where the bundle says nothing of a preparation.
+        Raises UserError E1108 for an unknown input, E1111 for a picture that does not fit, E1112 where the bundle says nothing of a preparation,
+        E1134 for NaN where the input is integers.
         """
         inputs = self.inputs
         wanted = name or (next(iter(inputs)) if len(inputs) == 1 else "")

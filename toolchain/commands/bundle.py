@@ -247,7 +247,7 @@ def recorded_inputs(path: Path, interfaces: Mapping[str, tuple[tuple[int, ...], 
     from toolchain.models.samples import recorded_samples
 
     inputs = {name: Input(shape, dtype) for name, (shape, dtype) in interfaces.items()}
-    found = recorded_samples(Recorded(path, {name: name for name in inputs}, 1.0, None, raw=False), inputs)
+    found = recorded_samples(Recorded(path, {name: name for name in inputs}, 1.0, None, raw=False, finite=False), inputs)
     return {name: samples.reshape(-1, *samples.shape[2:]) if samples.ndim > 1 else samples for name, samples in found.items()}
 
 

@@ -90,7 +90,7 @@ def _sample(entries: "Sequence[Interface]", arguments: argparse.Namespace) -> "M
         inputs[entry.name] = Input(entry.shape, entry.dtype)
     if not arguments.input:
         return {name: seeded_inputs(name, entry, 1)[0] for name, entry in inputs.items()}
-    recorded = Recorded(Path(arguments.input), {name: name for name in inputs}, 1.0, None, raw=False)
+    recorded = Recorded(Path(arguments.input), {name: name for name in inputs}, 1.0, None, raw=False, finite=False)
     return {name: samples[0] for name, samples in recorded_samples(recorded, inputs).items()}
 
 

@@ -73,7 +73,7 @@ def pixels_as_input(pixels: Array, shape: tuple[int, ...], dtype: str, preparati
 
 
 def _whole(numbers: Array, dtype: str) -> Array:
-    """Integers, ties to even; NaN is 0, and a value too large is the type's limit, as at a region's border."""
+    """Integers, ties to even; a value too large is the type's limit, as at a region's border. NaN, which resizing makes of infinities, is 0."""
     limits = np.iinfo(dtype)
     return np.clip(np.rint(np.nan_to_num(numbers.astype(np.float64))), limits.min, limits.max).astype(dtype)
 

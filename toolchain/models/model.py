@@ -120,7 +120,8 @@ class Seeded:
 class Recorded:
     """Samples in an .npz file. arrays: by input the array that holds its samples; stored numbers times `scale` are a float input.
 
-    span: of the model's file that names them, None where somebody else did. raw: they are yet to be prepared.
+    span: of the model's file that names them, None where somebody else did. raw: they are yet to be prepared. finite: all
+    of them have to be; the runtime itself judges those that a user runs.
     """
 
     file: Path
@@ -128,6 +129,7 @@ class Recorded:
     scale: float
     span: Span | None
     raw: bool = True
+    finite: bool = True
 
 
 @dataclass(frozen=True)

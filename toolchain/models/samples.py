@@ -236,7 +236,7 @@ def labelled_samples(model: Model) -> tuple[Mapping[str, Samples], Labels | None
 def recorded_samples(recorded: Recorded, inputs: Mapping[str, Input], sequences: bool = False) -> dict[str, Samples]:
     """The stored samples as the model takes them, by input. sequences: they are [sequences, steps, *shape], else [count, *shape].
 
-    Raises UserError E0808 for a wrong shape, or numbers that are not finite.
+    Raises UserError E0808 for a wrong shape, or numbers that are not finite and have to be.
     """
     one = _sequences if sequences else _recorded
     found = {name: one(recorded, array, inputs[name]) for name, array in recorded.arrays.items()}
@@ -272,7 +272,7 @@ def _recorded(recorded: Recorded, array: str, entry: Input, samples: Samples | N
         return stored.astype(object if entry.dtype == "string" else entry.dtype)
     numbers = stored.astype(np.float32) * np.float32(recorded.scale)
     samples = prepare(numbers, shape, entry.preparation if recorded.raw else None).astype(entry.dtype)
-    if not np.isfinite(samples).all():
+    if recorded.finite and not np.isfinite(samples).all():
         raise _unusable(recorded, f"'{array}' holds numbers that are not finite")
     return samples
 

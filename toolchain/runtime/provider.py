@@ -18,7 +18,7 @@ from toolchain.codegen import render
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
-from toolchain.runtime.executor import host_proto, with_constants
+from toolchain.runtime.executor import host_proto, host_protos, with_constants
 from toolchain.runtime.stand_alone import (
     BUNDLE_SOURCE,
     DEVICE_SOURCE,
@@ -32,6 +32,7 @@ from toolchain.runtime.stand_alone import (
     in_comment,
     region_sources,
 )
+from toolchain.runtime.transfers import integer_inputs
 from toolchain.spec.errors import fail
 from toolchain.spec.model import Machine
 from toolchain.spec.packages import __version__
@@ -44,16 +45,20 @@ MOST_AXES = 8
 """The axes of a tensor at a region's border, in tilewright_provider.h, at most."""
 SOURCES = ("tilewright_provider.h", "tilewright_provider.c")
 MAIN = "provider.c"
+NAN_CODE = "E1134"
 HINT = "`toolchain.load` in Python runs every bundle"
 
 
 def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> onnx.ModelProto:
     """context: the bundle's file, as its path from the model's folder or as its bytes, which the first region's node holds for all.
 
+    A run with NaN in an input that becomes integers is an error of the engine that runs the model, as it is one of the runtime.
+
     Raises UserError E1107 for a damaged host segment, E1118 for a model that would be too large or has no region.
     """
     made = _Model(bundle, place)
     regions = 0
+    integers = integer_inputs(bundle.manifest.inputs, host_protos(bundle, place))
     for step in bundle.manifest.plan:
         run = step_of(bundle.manifest, step)
         if isinstance(run, HostSegment):
@@ -63,6 +68,8 @@ def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> o
             regions += 1
     if not regions:
         raise fail("E1118", "nothing of the model runs on a machine, so no node of it is compiled")
+    for name in sorted(integers):
+        made.guard(name)
     model = made.proto()
     if (size := model.ByteSize()) > MOST:
         raise fail("E1118", f"the ONNX model would have {size} bytes; at most {MOST} are possible", hint="without --embed it is smaller")
@@ -101,6 +108,26 @@ class _Model:
         self.functions |= {(function.domain, function.name): function for function in proto.functions}
         self.opsets |= {entry.domain: entry.version for entry in proto.opset_import}
         self.ends |= {entry.name: entry for entry in (*proto.graph.input, *proto.graph.output)}
+
+    def guard(self, name: str) -> None:
+        """Has the readers of an input read a copy of it that cannot be made where it holds NaN: an index outside a list of one is an error of every
+        engine, and says how many there are."""
+        known = {tensor for node in self.nodes for tensor in (*node.input, *node.output)} | self.constants.keys() | self.ends.keys()
+        stem = f"{name}.numbers"
+        while any(tensor.startswith(stem) for tensor in known):
+            stem += "_"
+        for node in self.nodes:
+            node.input[:] = [stem if tensor == name else tensor for tensor in node.input]
+        one, missing, ones, count, sound = (f"{stem}.{each}" for each in ("one", "missing", "ones", "count", "sound"))
+        self.constants[one] = helper.make_tensor(one, self.ends[name].type.tensor_type.elem_type, [1], [1.0])
+        told = f"{NAN_CODE}: the input '{name}' holds NaN, and becomes integers, which have no such number"
+        self.nodes[:0] = [
+            helper.make_node("IsNaN", [name], [missing]),
+            helper.make_node("Cast", [missing], [ones], to=onnx.TensorProto.INT64),
+            helper.make_node("ReduceSum", [ones], [count], keepdims=0),
+            helper.make_node("Gather", [one, count], [sound], told),
+            helper.make_node("Mul", [name, sound], [stem]),
+        ]
 
     def proto(self) -> onnx.ModelProto:
         manifest = self.bundle.manifest

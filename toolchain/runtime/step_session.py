@@ -127,13 +127,17 @@ class StepSession:
 
     def reset(self, states: Mapping[str, Array] | None = None) -> None:
         """Back to before the first step. states: by input of the model and in its type, those that start otherwise than the bundle says, such as the
-        `states` of another sequence, which this one then goes on with. Raises UserError E1108 for one of another name, shape or type."""
+        `states` of another sequence, which this one then goes on with.
+
+        Raises UserError E1108 for one of another name, shape or type, E1134 for NaN in one that becomes integers; the session is as before then.
+        """
         given, known = dict(states or {}), self.executor.starts
         if strange := next((name for name in given if name not in known), ""):
             raise fail("E1108", f"the model has no state '{strange}'", hint=nearest(strange, known) or f"known: {', '.join(known)}")
         samples = split_samples([entry for entry in self.executor.manifest.inputs if entry.name in given], given)
         if len(samples) != 1:
             raise fail("E1108", f"a state is of one sequence, given are {len(samples)}")
+        check_numbers(given, self.executor.integers)
         with self._lock:
             self._given = samples[0]
             self._held, self._shown, self._steps, self._failed = {}, {}, 0, False

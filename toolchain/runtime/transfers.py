@@ -270,10 +270,11 @@ def _within(names: Sequence[str], others: Sequence[str]) -> bool:
 
 
 QUANTIZE = "quantize"
-KEEP_NAN = frozenset(
-    ("Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Add", "Sub", "Mul", "Div", "Neg", "Abs", "Sqrt", "Exp", "Tanh")
-)
-"""Operators of the standard whose result holds NaN wherever one of their floating operands does."""
+KEEP_NAN = frozenset((
+    "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile", "Concat", "DepthToSpace", "SpaceToDepth",
+    "Add", "Sub", "Mul", "Div", "Sum", "Neg", "Abs", "Sqrt", "Exp", "Tanh", "Sigmoid",
+))  # fmt: skip
+"""Operators of the standard whose result, where it is floating, holds NaN if one of their floating operands does."""
 
 
 def integer_inputs(inputs: Iterable[Interface], segments: Iterable[onnx.ModelProto]) -> frozenset[str]:
