@@ -7,8 +7,10 @@ Where the ports of banks are limited, units wait for each other if both stand in
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -151,7 +153,7 @@ def _overlaps(timeline: Timeline, uses: Uses) -> Iterator[tuple[int, int, float]
             for one in own:
                 while at < len(others) and end[others[at]] <= start[one]:
                     at += 1
-                for other in others[at:]:
+                for other in map(others.__getitem__, range(at, len(others))):
                     if start[other] >= end[one]:
                         break
                     yield one, other, min(end[one], end[other]) - max(start[one], start[other])
@@ -188,7 +190,8 @@ def clashes(planned: Sequence[Planned], residents: Residents, rivals: Rivals) ->
 
 def _shared(banks: Sequence[tuple[str, int]], others: Sequence[tuple[str, int]]) -> float:
     """The share of pairs that are the same bank."""
-    return sum(map(others.count, banks)) / max(len(banks) * len(others), 1)
+    counts = Counter(others)
+    return sum(counts[bank] for bank in banks) / max(len(banks) * len(others), 1)
 
 
 def _banks(slots: Iterable[Slot]) -> tuple[int, ...]:
@@ -198,7 +201,11 @@ def _banks(slots: Iterable[Slot]) -> tuple[int, ...]:
 def _tiles_moved(index: int, problem: Problem, tiling: Tiling, rivals: Rivals, banks: Mapping[Owner, Sequence[int]]) -> Tiling:
     """The tiling with each slot where it costs least, those first that cost most."""
     where = {(name, k): _stretch(problem, name, slot) for name, slots in tiling.places.items() for k, slot in enumerate(slots)}
+    taken = Counter[tuple[str, Pool]]()
+    for (name, _), pool in where.items():
+        taken[problem.memories[name], pool] += tiling.room[name]
 
+    @cache
     def cost(name: str, bank: int) -> float:
         return sum(
             cycles * banks[other].count(bank) / len(banks[other]) for other, cycles in rivals.get((index, name), {}).items() if banks.get(other)
@@ -206,8 +213,10 @@ def _tiles_moved(index: int, problem: Problem, tiling: Tiling, rivals: Rivals, b
 
     for name, k in sorted(where, key=lambda slot: -cost(slot[0], where[slot].bank)):
         for pool in sorted(problem.pools[problem.memories[name]], key=lambda pool: (cost(name, pool.bank), pool != where[name, k])):
-            taken = sum(tiling.room[other] for (other, _), its in where.items() if its == pool and problem.memories[other] == problem.memories[name])
-            if pool == where[name, k] or tiling.room[name] + taken <= pool.depth:
+            memory, room = problem.memories[name], tiling.room[name]
+            if pool == where[name, k] or room + taken[memory, pool] <= pool.depth:
+                taken[memory, where[name, k]] -= room
+                taken[memory, pool] += room
                 where[name, k] = pool
                 break
     return replace(tiling, places=_in_turn(problem, tiling, where))

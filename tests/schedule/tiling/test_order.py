@@ -1,17 +1,21 @@
 """Steps in order: what each needs is there, no slot is taken from who still reads it, and loads run ahead."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.operations import made
 from tests.schedule.convolutions import convolution
 from tests.schedule.tiling.fused_chains import chain
 from toolchain.schedule.form.shares import even_shares, tile_count
 from toolchain.schedule.kernels.kernel_file import load_kernel, load_kernels
+from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem, state_problem
-from toolchain.schedule.tiling.order import Instance, order_dealt, order_steps, order_tiles
+from toolchain.schedule.tiling.order import Instance, _Slots, order_dealt, order_steps, order_tiles
 from toolchain.schedule.tiling.tile_group import TileGroup, make_tile_group
 from toolchain.schedule.tiling.tile_search import search_tiles
 from toolchain.schedule.tiling.tiles import rank_tilings
@@ -156,3 +160,35 @@ def test_members_of_a_chain_of_convolutions_are_a_turn_later_each() -> None:
 def test_a_member_reads_the_only_slot_in_the_same_turn() -> None:
     steps = [turn for kind, turn in turns_of(load_machine("stcp920"), ("conv2d", "conv2d_passed"), 1, add=False) if kind.startswith("finish")]
     assert steps == sorted(steps)
+
+
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.booleans()), max_size=40))
+def test_a_tile_takes_the_slot_that_was_used_longest_ago_or_came_first(count: int, uses: list[tuple[int, int, bool]]) -> None:
+    """By the rule as it is said, which looks at all slots each time."""
+    slots, now = _Slots(tuple(Slot(0, number) for number in range(count))), 0
+    held, used = dict[tuple[int, ...], int](), dict[int, int]()
+    for tile, later, in_turn in uses:
+        key, now, freed = (tile,) if tile else (), now + later, None
+        if key not in held:
+            oldest = {slot: number for number, slot in enumerate(held.values())} if in_turn else used
+            slot = min(range(count), key=lambda each: (oldest.get(each, -1), each))
+            freed = used.get(slot, -1)
+            held = {**{other: own for other, own in held.items() if own != slot}, key: slot}
+        used[held[key]] = now
+        assert slots.use(key, now, in_turn) == (Slot(0, held[key]), freed)
+
+
+def test_many_slots_cost_no_more_work_each() -> None:
+    """Of a batch each picture may have a slot; looking at all of them for each made the time grow with its square."""
+
+    def calls(count: int) -> float:
+        slots, seen = _Slots(tuple(Slot(0, number) for number in range(count))), list[str]()
+        sys.setprofile(lambda _frame, event, _value: seen.append(event) if event == "call" else None)
+        try:
+            for now in range(3 * count):
+                slots.use((now,), now)
+        finally:
+            sys.setprofile(None)
+        return len(seen) / (3 * count)
+
+    assert calls(512) < 2 * calls(8)

@@ -48,11 +48,15 @@ def late_work(timeline: Timeline, origins: Origins) -> dict[int, Lost]:
     busiest = busiest_unit(timeline)
     found: dict[int, Lost] = {}
     others = [np.flatnonzero(unit == each) for each in np.unique(unit).tolist() if each != busiest]
-    for index in np.flatnonzero((unit == busiest) & (timeline.waited + timeline.contended > 0) & (operation >= 0)).tolist():
+    losing = np.flatnonzero((unit == busiest) & (timeline.waited + timeline.contended > 0) & (operation >= 0))
+    begins, ends = result.start[losing] - timeline.waited[losing], result.end[losing]
+    firsts = [np.searchsorted(result.end[own], begins, "right").tolist() for own in others]
+    stops = [np.searchsorted(result.start[own], ends).tolist() for own in others]
+    made_by = [operation[own].tolist() for own in others]
+    for number, index in enumerate(losing.tolist()):
         waited, contended = float(timeline.waited[index]), float(timeline.contended[index])
-        begins, ends = result.start[index] - waited, result.end[index]
-        beside = [own[np.searchsorted(result.end[own], begins, "right") : np.searchsorted(result.start[own], ends)] for own in others]
-        for late in np.unique(operation[np.concatenate(beside)]).tolist():
+        beside = (made[first[number] : stop[number]] for made, first, stop in zip(made_by, firsts, stops, strict=True))
+        for late in sorted(set[int]().union(*beside)):
             if 0 <= late < operation[index]:
                 before = found.get(late, Lost(0.0, 0.0))
                 found[late] = Lost(before.waited + waited, before.contended + contended)

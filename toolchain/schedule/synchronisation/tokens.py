@@ -160,7 +160,8 @@ class TokenChoice:
         plan, unit = self.plan, self.plan.unit[via]
         if link.channel.mode == "all_prior":
             return plan.members[unit][-1]
-        able = next((i for i in plan.members[unit][plan.place[via] :] if plan.can_post(i, link.channel)), None)
+        members = plan.members[unit]
+        able = next((members[k] for k in range(plan.place[via], len(members)) if plan.can_post(members[k], link.channel)), None)
         if able is None:
             kind = plan.nop(unit, POST, link.channel)
             if kind is None:

@@ -7,6 +7,7 @@ depth, loads the next tiles while it computes.
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from toolchain.schedule.kernels.kernel import Dimension, Place, Step, working_units
 from toolchain.schedule.kernels.pools import Slot
@@ -65,24 +66,39 @@ def names_of_tile(problem: Problem, tile: Tile, windows: bool = True) -> dict[st
 
 @dataclass
 class _Slots:
-    """Slots of one place; the least recently used one is taken."""
+    """Slots of one place; one that was never used is taken, in order, or the least recently used one.
+
+    held: the slot of each tile that stands in one, in the order in which they came; tiles: the same by slot. used: when each slot was
+    used last. uses: all uses, as a heap."""
 
     slots: tuple[Slot, ...]
     held: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     used: dict[int, int] = field(default_factory=dict[int, int])
+    tiles: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    uses: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def use(self, key: tuple[int, ...], now: int, in_turn: bool = False) -> tuple[Slot, int | None]:
         """The slot and, where the tile was not there, the moment its slot was used last (-1: never). in_turn: that of the tile which came first."""
         freed = None
         if key not in self.held:
-            oldest = {slot: number for number, slot in enumerate(self.held.values())} if in_turn else self.used
-            slot = min(range(len(self.slots)), key=lambda s: (oldest.get(s, -1), s))
+            slot = self._free(in_turn)
             freed = self.used.get(slot, -1)
-            self.held = {k: s for k, s in self.held.items() if s != slot}
-            self.held[key] = slot
+            if slot in self.tiles:
+                del self.held[self.tiles[slot]]
+            self.held[key], self.tiles[slot] = slot, key
         slot = self.held[key]
         self.used[slot] = now
+        heappush(self.uses, (now, slot))
         return self.slots[slot], freed
+
+    def _free(self, in_turn: bool) -> int:
+        if len(self.used) < len(self.slots):
+            return len(self.used)
+        if in_turn:
+            return next(iter(self.held.values()))
+        while self.used[self.uses[0][1]] != self.uses[0][0]:
+            heappop(self.uses)
+        return self.uses[0][1]
 
 
 Placed = tuple[int, Instance]
