@@ -24,6 +24,7 @@ from toolchain.report.explain import (
     annotated,
     explain,
     find_widened,
+    helped_remarks,
     peak_remarks,
     remarks_of,
     run_remarks,
@@ -34,6 +35,7 @@ from toolchain.report.region_use import OperationUse, RegionUse
 from toolchain.report.summary import Summary, built_costs
 from toolchain.report.summary_text import summary_data, summary_text
 from toolchain.report.tables import share_text
+from toolchain.runtime.timing import Modelled
 from toolchain.spec.load import load_machine
 from toolchain.spec.model import Machine
 from toolchain.spec.reason import reasons_json
@@ -234,3 +236,13 @@ def test_the_file_is_whole_without_the_weights(tmp_path: Path) -> None:
     onnx.checker.check_model(model, full_check=True)
     assert [value.name for value in model.graph.input] == ["x", "w"]
     assert not model.graph.initializer
+
+
+def test_copies_that_help_one_image_are_said_with_its_own_time() -> None:
+    alone = Modelled(1, 2636.0, 0.002, 0.0, 0.02, 0.01)
+    (remark,) = remarks_of(helped_remarks(4, alone), "stcp920")
+    assert remark.reason == Why.HELPED(used=4, milliseconds=alone.total_ms)
+    assert remark.text.startswith(
+        "4 programs share the loads of weights, so that one image takes least time, and a run has room for 4: one alone takes 0.032 ms"
+    )
+    assert [*helped_remarks(1, alone)] == []

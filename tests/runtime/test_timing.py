@@ -70,3 +70,14 @@ def test_a_step_saves_the_conversions_and_copies_of_states_that_stay() -> None:
 def test_a_step_of_a_model_without_states_is_a_run() -> None:
     executor = open_bundle(bundle(), None, EmulatorDevice())
     assert modelled_step(executor.machines, executor.manifest) == executor.modelled()
+
+
+def test_rooms_without_an_image_are_not_copied() -> None:
+    machine, held = declared(network("stcp920", 4)[0]), bundle("stcp920", 4).manifest
+    machines = {machine.name: machine}
+    one, two, full = (modelled(machines, held, count) for count in (1, 2, 0))
+    assert (one.samples, two.samples, full.samples) == (1, 2, 4)
+    assert one.transfer_ms is not None
+    assert (two.transfer_ms, full.transfer_ms) == (pytest.approx(2 * one.transfer_ms), pytest.approx(4 * one.transfer_ms))
+    assert one.cycles == two.cycles == full.cycles
+    assert full == modelled(machines, held)

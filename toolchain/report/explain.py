@@ -19,7 +19,7 @@ from toolchain.report.placement import FOLDED, HOST, NodePlaces, Placed
 from toolchain.report.region_use import RegionUse
 from toolchain.report.tables import tally
 from toolchain.runtime.contents import runs_of, samples_a_run
-from toolchain.runtime.timing import region_time
+from toolchain.runtime.timing import Modelled, region_time
 from toolchain.schedule.backend import Backend, backend_of
 from toolchain.schedule.estimate import RegionEstimate, estimate_region
 from toolchain.spec.model import Machine
@@ -197,6 +197,12 @@ def stream_remarks(machine: Machine, used: int) -> Iterator[Reason]:
     """used: how many of its programs work, at most; more than one were asked for, and too small operations left the others idle."""
     if used == 1 < machine.streams:
         yield Why.UNUSED_STREAMS(used=used, streams=machine.streams)
+
+
+def helped_remarks(copies: int, alone: Modelled) -> Iterator[Reason]:
+    """copies: of a build for one image, how many programs run beside each other. alone: the time of a single image."""
+    if copies > 1:
+        yield Why.HELPED(used=copies, milliseconds=alone.total_ms)
 
 
 def run_remarks(model: ir.Model, runs: Mapping[str, tuple[int, int]]) -> Iterator[Reason]:

@@ -12,7 +12,7 @@ from toolchain.graph.regions import GraphRegion, region_calls
 from toolchain.graph.work import RECURRENT
 from toolchain.passes.templates import templates_for
 from toolchain.report.costs import CostTable, cost_rows
-from toolchain.report.explain import Cause, Remark, advisor_for, find_causes, peak_remarks, remarks_of, run_remarks, stream_remarks
+from toolchain.report.explain import Cause, Remark, advisor_for, find_causes, helped_remarks, peak_remarks, remarks_of, run_remarks, stream_remarks
 from toolchain.report.placement import MACHINE, NodePlaces, place_nodes
 from toolchain.report.region_use import MemoryRoom, RegionUse, use_calls, use_graph, use_region
 from toolchain.runtime.contents import Manifest
@@ -136,7 +136,7 @@ class Summary:
 @dataclass(frozen=True)
 class Told:
     """Further facts for a summary. artefacts: files and folders by kind. inferred, verified: results of the tasks of these names, where they ran.
-    stand_in: as in the model's file. command: the first machine as commands take it."""
+    stand_in: as in the model's file. command: the first machine as commands take it. single: whether the build is for one sample."""
 
     artefacts: Mapping[str, str]
     inferred: "Inference | None" = None
@@ -144,6 +144,7 @@ class Told:
     stand_in: str = ""
     command: str = ""
     stated: "Stated | None" = None
+    single: bool = False
 
 
 def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
@@ -165,12 +166,15 @@ def summarise_model(built: Built, stages: Path, tell: Told) -> Summary:
         {way: share for way, share in right.items() if share is not None}, verified.right if verified else None,
         verified.tensors if verified else 0, verified.closeness if verified else None, tell.artefacts, tell.stand_in,
         tuple(_shares(machines, manifest, placement)), verified.allowed if verified else "",
-        remarks_of(_remarks(built, uses), tell.command or machine.name),
+        remarks_of(_remarks(built, uses, tell.single), tell.command or machine.name),
         tell.stated, state_traffic(machines, manifest),
     )  # fmt: skip
 
 
-def _remarks(built: Built, uses: Sequence[RegionUse]) -> Iterator[Reason]:
+def _remarks(built: Built, uses: Sequence[RegionUse], single: bool) -> Iterator[Reason]:
+    if single:
+        copies = max((use.copies for use in uses), default=1)
+        yield from helped_remarks(copies, modelled(built.machines, built.bundle.manifest, count=1))
     for name, machine in built.machines.items():
         own = [use for use in uses if use.machine == name]
         yield from stream_remarks(machine, max((use.streams for use in own), default=0))

@@ -81,15 +81,16 @@ def region_time(machine: Machine, cycles: float, runs: int, buffers: Mapping[str
     return RegionTime(runs, runs * cycles, runs * cycles / machine.timing.clock_khz, copies, sizes, launch)
 
 
-def region_times(machines: Mapping[str, Machine], manifest: Manifest) -> dict[str, RegionTime]:
-    """The time of each region by its name, for as many samples as fill a run. machines: by name."""
-    samples, handed = samples_of(manifest.regions), handed_over(machines, manifest)
+def region_times(machines: Mapping[str, Machine], manifest: Manifest, count: int = 0) -> dict[str, RegionTime]:
+    """The time of each region by its name. machines: by name. count: of samples; 0 for as many as fill a run."""
+    samples, handed = count or samples_of(manifest.regions), handed_over(machines, manifest)
     return {r.name: _program_time(machines[r.target], r, samples, handed.whole[r.name] | handed.taken[r.name]) for r in manifest.regions}
 
 
 def _program_time(machine: Machine, region: RegionProgram, samples: int, kept: Collection[str]) -> RegionTime:
     border = {port.name: region.map.tensors[port.tensor] for port in ports_of(region)}
-    return region_time(machine, region.cycles, region.runs(samples), border, kept, region.map.rooms)
+    rooms = min(-(-samples * region.batch * region.map.rooms // region.images), region.map.rooms)  # those without an image are not copied
+    return region_time(machine, region.cycles, region.runs(samples), border, kept, rooms)
 
 
 def samples_of(regions: Iterable[RegionProgram]) -> int:
@@ -97,10 +98,11 @@ def samples_of(regions: Iterable[RegionProgram]) -> int:
     return max((region.samples for region in regions), default=1)
 
 
-def modelled(machines: Mapping[str, Machine], manifest: Manifest) -> Modelled:
-    """Times the plan for as many samples as fill a run; host segments run once a sample. machines: of the regions, by name; the host's costs
-    are those of the first one's file."""
-    host, samples, times = next(iter(machines.values())).host, samples_of(manifest.regions), region_times(machines, manifest)
+def modelled(machines: Mapping[str, Machine], manifest: Manifest, count: int = 0) -> Modelled:
+    """Times the plan; host segments run once a sample. machines: of the regions, by name; the host's costs are those of the first one's file.
+    count: of samples, at most as many as fill a run; 0 for these."""
+    host, times = next(iter(machines.values())).host, region_times(machines, manifest, count)
+    samples = count or samples_of(manifest.regions)
     cycles = sum(time.cycles for time in times.values())
     spent = {name: sum(times[region.name].cycles for region in manifest.regions if region.target == name) for name in machines}
     execute = sum(spent[name] / machine.timing.clock_khz for name, machine in machines.items())

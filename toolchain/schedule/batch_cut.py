@@ -9,7 +9,7 @@ import json
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -315,6 +315,11 @@ def parts_of(region: Region, division: Division) -> tuple[Part, ...]:
         name = f"{region.name}_{number + 1}" if several else region.name
         found.append(Part(name, each.copies.times, each.copies.streams, results, each.copies.images))
     return tuple(found)
+
+
+def with_copies_of(parts: Parts, copies: Mapping[str, int]) -> Parts:
+    """The parts with other numbers of copies. copies: by the region of a part."""
+    return {name: tuple(replace(each, copies=copies.get(each.region, each.copies)) for each in own) for name, own in parts.items()}
 
 
 def write_parts(parts: Parts) -> str:

@@ -272,6 +272,11 @@ class Why(Enum):
         "{used} of the machine's {streams} programs at a time work on it",
         "Build it with `batch={streams}`: so many images side by side, as takes least time; or with `streams={streams}`: all share the work of one.",
     )
+    HELPED = Wording(
+        "{used} programs share the loads of weights, so that one image takes least time, and a run has room for {used}: one alone takes "
+        "{milliseconds:.3g} ms with the host",
+        "Leave it; `images=1` takes one program for an image, and more time.",
+    )
     RUNS = Wording(
         "{region:node} runs {runs} times, as its program takes {images} of {batch} rows or pictures at a time",
         "Samples of fewer rows or pictures, or a machine that takes more at a time, run it less often.",

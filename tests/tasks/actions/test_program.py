@@ -3,6 +3,7 @@
 What is said while the regions of a bundle are compiled.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -147,3 +148,16 @@ def test_every_region_and_operation_is_counted(tmp_path: Path) -> None:
     ]
     assert [text for text in told if text.startswith("pass 1 of")]
     assert told[-1] == "writing the bundle"
+
+
+def test_latency_takes_no_more_cycles_than_one_copy_and_gives_the_same_numbers(tmp_path: Path) -> None:
+    """One image fills one of the rooms."""
+    plain, quick = (toolchain.compile("digits", "stcp920", objective=objective, folder=tmp_path) for objective in ("", "latency"))
+    image = np.random.default_rng(1).normal(size=(1, 1, 8, 8)).astype(np.float32)
+    one, helped = (built.load().timed({"image": image}) for built in (plain, quick))
+    assert helped.outputs["logits"].tobytes() == one.outputs["logits"].tobytes()
+    assert helped.cycles < one.cycles
+    (part,) = json.loads((quick.folder / "schedule/subgraphs.json").read_text())["region0"]
+    schedule = read_schedule_file(quick.folder / "schedule/region0.yaml")
+    assert part["copies"] == schedule.copies.times > 1
+    assert f"{schedule.copies.times} programs share the loads of weights" in quick.summary

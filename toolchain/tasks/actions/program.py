@@ -19,11 +19,12 @@ from toolchain.runtime.bundle import write_bundle
 from toolchain.runtime.contents import StartedState
 from toolchain.schedule.alike import Asked, search_all
 from toolchain.schedule.backend import Backend, backend_of, load_backends
-from toolchain.schedule.batch_cut import Part, Parts, divided, divisions, load_parts, parts_of, write_parts
+from toolchain.schedule.batch_cut import Part, Parts, divided, divisions, load_parts, parts_of, with_copies_of, write_parts
 from toolchain.schedule.copies import Copies
 from toolchain.schedule.form.files import SUFFIX, check_regions, read_schedule_file, read_schedules, write_schedule
 from toolchain.schedule.form.plan import Schedule, make_schedule
 from toolchain.schedule.form.realise import realise
+from toolchain.schedule.helping import quickest_searched
 from toolchain.schedule.options import Options
 from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import write_record
@@ -97,8 +98,6 @@ def _schedules(step: Step, say: Say, workers: Workers) -> dict[Path, str]:
     ways = {part.region: part.ways for each in parts.values() for part in each}
     tiled = _tiled(step.job, parts)
     check_regions(given, [region.name for _, region in tiled])
-    if division := subgraphs_file(step.job):
-        texts[division] = write_parts(parts)
     asked: list[Asked] = []
     for number, (backend, region) in enumerate(tiled):
         if region.name in given:
@@ -108,10 +107,19 @@ def _schedules(step: Step, say: Say, workers: Workers) -> dict[Path, str]:
             options = _options(step.job.variables, backend.machine, ways.get(region.name))
             options = replace(options, progress=_progress(number, len(tiled), say), workers=workers)
             asked.append(Asked(backend.machine, backend.kernels, region, options))
-    for each, (schedule, trials) in zip(asked, search_all(asked, workers), strict=True):
+    asked, found = quickest_searched(asked, workers) if _is_alone(step.job, asked, parts) else (asked, search_all(asked, workers))
+    if division := subgraphs_file(step.job):
+        texts[division] = write_parts(with_copies_of(parts, {each.region.name: each.options.copies for each in asked}))
+    for each, (schedule, trials) in zip(asked, found, strict=True):
         texts[schedule_file(step.job, each.region.name)] = write_schedule(schedule)
         texts[search_file(step.job, each.region.name)] = write_record(each.region.name, each.options.search, each.options.effort, trials)
     return texts
+
+
+def _is_alone(job: Job, asked: Sequence[Asked], parts: Parts) -> bool:
+    """Whether one machine computes one image with all of its streams, and nothing else does."""
+    machines = {id(each.machine) for each in asked}
+    return job.variables.batch == 1 and len(machines) == 1 and len(asked) == len(_read(job, parts).regions)
 
 
 def _divide(job: Job, say: Say, workers: Workers) -> Parts:

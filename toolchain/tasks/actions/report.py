@@ -62,7 +62,7 @@ def built_of(job: Job) -> tuple[Built, Path, Told]:
     """The build, its folder of stages and the further facts that a summary needs. Raises UserError E11xx for a damaged bundle."""
     stages = graph_file(job).parent
     stand_in, stated = load_model(str(job.path), dict(job.variables.dims)).stand_in, read_result(accuracy_file(job), read_stated)
-    told = Told(artefacts_of(job), stand_in=stand_in, command=job.target.command, stated=stated)
+    told = Told(artefacts_of(job), stand_in=stand_in, command=job.target.command, stated=stated, single=job.variables.batch == 1)
     return read_built(machines_of(job), stages, bundle_file(job), onnx_file(job), subgraphs_file(job)), stages, told
 
 
