@@ -83,6 +83,19 @@ def test_one_that_is_in_the_way_makes_room() -> None:
     assert apart(before, {"a": {"b": 1.0}, "b": {"a": 1.0}}).slots == {"a": Slot(4, 0), "b": Slot(0, 4), "c": Slot(0, 0)}
 
 
+def test_two_make_room_where_neither_alone_leaves_enough() -> None:
+    """`a` and `b` are rivals. For either in the second pool, `c` and `d` must both leave it, one for the first pool, one for the third."""
+    sizes = {"a": 5, "b": 5, "c": 4, "d": 4}
+    candidates = {name: candidate(name, size, 0, 2) for name, size in sizes.items()}
+    slots = {"a": Slot(0, 0), "b": Slot(0, 5), "c": Slot(4, 0), "d": Slot(4, 4)}
+    before = Residents(slots, candidates, range(3), {"fm": (Pool(0, 10), Pool(4, 8), Pool(8, 4))})
+    costs = {"a": {"b": 5.0}, "b": {"a": 5.0}}
+    after = apart(before, costs)
+    assert (spent(before, costs), spent(after, costs)) == (5, 0)
+    assert not list(after.collisions())
+    assert all(slot.address + sizes[name] <= {0: 10, 4: 8, 8: 4}[slot.bank] for name, slot in after.slots.items())
+
+
 def test_what_clashes_is_counted_by_hand() -> None:
     """`a` and `b` stand in one pool, `c` in another one; a buffer that went to DRAM clashes with none."""
     candidates = {name: candidate(name, 4, 0, 2) for name in "abc"}

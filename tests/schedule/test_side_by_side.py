@@ -5,6 +5,7 @@ A convolution and a pool that hand a tensor over in DRAM: at once, exact, and ea
 its convolution, a pool both halves of one: the program is quicker for it, and exact.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,14 +56,23 @@ def block() -> Region:
     return Region("block", dict.fromkeys(("in", "x", "a", "b", "c", "p", "d"), Shape(*SIZE)), ("in",), ("b", "c", "d"), bound, {})
 
 
-def order_on(machine: Machine) -> list[int]:
+def order_on(machine: Machine, cycles: Sequence[float] = ()) -> list[int]:
     region, kernels = block(), load_kernels(machine)
     problems = [choose_kernel(machine, kernels, bound.operation) for bound in region.operations]
-    return branch_order(region, problems)
+    return branch_order(region, problems, cycles or [100.0 * problem.operation.macs for problem in problems])
 
 
-def test_the_pool_stands_before_the_longest() -> None:
-    assert order_on(DPUV3) == [0, 1, 4, 2, 3, 5]
+@pytest.mark.parametrize(
+    ("cycles", "order"),
+    [
+        ((10, 10, 30, 20, 15, 10), [0, 1, 4, 2, 3, 5]),  # beside `wide`, which reads another tensor
+        ((10, 10, 30, 20, 45, 10), [0, 1, 4, 2, 3, 5]),  # and 15 cycles beside `other`; earlier it would share 20
+        ((10, 10, 30, 20, 55, 10), [0, 4, 1, 2, 3, 5]),  # there is not so much work behind `one`
+        ((10, 10, 30, 20, 99, 10), [0, 4, 1, 2, 3, 5]),  # as early as it can
+    ],
+)
+def test_the_pool_stands_where_others_read_its_operand_for_the_shortest_time(cycles: tuple[float, ...], order: list[int]) -> None:
+    assert order_on(DPUV3, cycles) == order
 
 
 def test_one_unit_for_all_work_leaves_the_order() -> None:
@@ -119,6 +129,19 @@ FREE = {"BANK_PORTS": "0", "MISC_ROWS": "4"}
 def test_an_average_moves(overrides: dict[str, str], beside: int, multiply: int, moved: dict[int, str]) -> None:
     machine = load_machine("dpuv3", overrides=overrides)
     assert relieved(machine, load_kernels(machine), region(machine, beside, average(multiply))) == moved
+
+
+def test_where_ports_are_limited_it_moves_beside_what_reads_another_tensor() -> None:
+    kernels = load_kernels(DPUV3)
+    _, beside, mean, last = region(DPUV3, 5, average()).operations
+    stem, other = replace(_first(), kernel=beside.kernel), replace(beside, tensors={"x": "in", "y": "a"})
+    apart = replace(region(DPUV3, 5, average()), operations=(stem, other, mean, last))
+    assert relieved(DPUV3, kernels, apart) == {2: "mean_pool"}
+    assert relieved(DPUV3, kernels, region(DPUV3, 5, average())) == {}
+
+
+def _first() -> Bound:
+    return region(DPUV3, 0, average()).operations[0]
 
 
 def test_a_machine_with_one_unit_for_all_work_moves_no_operation() -> None:
@@ -285,13 +308,13 @@ def tile_of(compiled: CompiledRegion, name: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(("region", "between"), [(residual(), "add"), (pooled(), "pool")], ids=["residual", "pooled"])
 def test_what_follows_is_quicker_and_exact(region: Region, between: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = compile_region(MACHINE, KERNELS, region)
+    compiled = compile_region(MACHINE, KERNELS, region, GREEDY)
     inputs = {"x": np.random.default_rng(0).integers(-128, 128, tuple(region.tensors["x"]), np.int8)}
     state = compiled.state(inputs)
     engine_named("fast")(compiled.program, state, compiled.checked.order)
     np.testing.assert_array_equal(compiled.result(state, "y"), expected(region, inputs, MACHINE.quantisation or Numerics())["y"])
     monkeypatch.setattr(compiler, "follow_makers", lambda _region, planned, _choice: planned)
-    before = compile_region(MACHINE, KERNELS, region)
+    before = compile_region(MACHINE, KERNELS, region, GREEDY)
     assert compiled.cycles < before.cycles
     assert tile_of(compiled, between) != tile_of(before, between)
 

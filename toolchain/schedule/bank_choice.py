@@ -160,9 +160,11 @@ def _overlaps(timeline: Timeline, uses: Uses) -> Iterator[tuple[int, int, float]
 
 
 def apart(residents: Residents, costs: Costs) -> Residents:
-    """The same buffers, in pools where they cost least: no single move and no exchange of two costs less."""
-    board, slots = _Board(residents.candidates, residents.pools, costs), residents.slots
-    while (moved := board.improved(slots)) is not None:
+    """The same buffers, in pools where they cost least: no single move and no exchange of two costs less, nor one that makes others make room and
+    what such moves improve after it."""
+    board = _Board(residents.candidates, residents.pools, costs)
+    slots = board.settled(residents.slots)
+    while (moved := board.cleared(slots)) is not None:
         slots = moved
     return Residents({name: slots[name] for name in residents.slots}, residents.candidates, residents.groups, residents.pools)
 
@@ -242,6 +244,39 @@ class _Board:
     candidates: Mapping[str, Candidate]
     pools: Mapping[str, Sequence[Pool]]
     costs: Costs
+
+    def settled(self, slots: Slots) -> Slots:
+        """After all moves that cost less."""
+        while (moved := self.improved(slots)) is not None:
+            slots = moved
+        return slots
+
+    def cleared(self, slots: Slots) -> Slots | None:
+        """The best way to put the buffer that costs most where others make room for it, of those that have one; None where none costs less."""
+        for name in sorted(slots, key=lambda name: (-self._cost((name,), slots), name)):
+            if not self._cost((name,), slots):
+                return None
+            pools = [pool for pool in self.pools[self.candidates[name].memory] if pool.bank != slots[name].bank]
+            ways = [self.settled(way) for pool in pools if (way := self._with_room(name, pool, slots)) is not None]
+            best = min(ways, key=lambda way: self._cost(tuple(way), way), default=slots)
+            if self._cost(tuple(best), best) < self._cost(tuple(slots), slots):
+                return best
+        return None
+
+    def _with_room(self, name: str, pool: Pool, slots: Slots) -> Slots | None:
+        """The slots with a buffer in a pool, and the smallest of those in its way elsewhere; None where one of them has no room."""
+        found = {other: slot for other, slot in slots.items() if other != name}
+        away, room = list[str](), self._room(name, pool, found, 0)
+        for other in sorted(self._in_the_way(name, pool, slots), key=lambda other: (self.candidates[other].size, other)):
+            if room is None:
+                del found[other]
+                away.append(other)
+                room = self._room(name, pool, found, 0)
+        if room is None:
+            return None
+        pools = self.pools[self.candidates[name].memory]
+        elsewhere = [*(each for each in pools if each.bank != pool.bank), pool]
+        return self._placed({**found, name: room}, dict.fromkeys(reversed(away), elsewhere))
 
     def improved(self, slots: Slots) -> Slots | None:
         """The best move of the buffer that costs most, of those that have one; None where none has."""

@@ -25,6 +25,7 @@ from toolchain.schedule.placement.on_chip_allocation import Candidate, Residents
 from toolchain.schedule.placement.shared_memory import SharedSlot, place_shared, room_left, shareable, sharing, users
 from toolchain.schedule.program import ordered_steps, time_emitted, turned, write_program
 from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.side_by_side import follow_makers, run_side_by_side
 from toolchain.schedule.tiling.near_weights import accepted, best_offer, room_start, waiting
 from toolchain.schedule.tiling.slots import find_rings
@@ -66,7 +67,8 @@ class Planner:
 
     order: of its operations, by their indices before they were ordered. clock: the times of stretches, which plans of other orders may share.
     asked: stretches in this order that may be groups over tiles with any kernel that takes tiles. tiles: by index before they were ordered,
-    which other tiling an operation has."""
+    which other tiling an operation has. backward: the operations, by the same index, whose rows run from the last tile to the first unless they are
+    in a group."""
 
     machine: Machine
     kernels: Mapping[str, Kernel]
@@ -76,6 +78,7 @@ class Planner:
     clock: StretchClock
     asked: tuple[range, ...] = ()
     tiles: Mapping[int, int] = field(default_factory=dict[int, int])
+    backward: frozenset[int] = frozenset()
 
     @property
     def choice(self) -> TileChoice:
@@ -199,7 +202,7 @@ class Planner:
                 return Grouping(plan, every, members, search.cut(over_tiles(plan, fused)))
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
-                planned = tiles_apart(planned, residents, rivals)
+                planned = self._turned(tiles_apart(planned, residents, rivals))
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:
@@ -209,6 +212,16 @@ class Planner:
                 timed = TimedGroups(search, self.clock, partial(with_groups, plan, every, storage))
                 return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(sure(proposals)))
             candidates = without(candidates, [crowded])
+
+    def _turned(self, planned: Sequence[Planned]) -> Sequence[Planned]:
+        """The operations, some of them with their last tiles of rows first."""
+        if not self.backward:
+            return planned
+        rows = [(row_dimension(problem),) if index in self.backward else () for index, (problem, _) in zip(self.order, planned, strict=True)]
+        return [
+            (problem, replace(tiling, backward=tuple(name for name in own if name and tiling.sizes[name] < problem.extents[name])))
+            for own, (problem, tiling) in zip(rows, planned, strict=True)
+        ]
 
 
 def _lost(plan: Plan, rivals: Rivals) -> float:

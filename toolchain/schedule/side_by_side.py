@@ -18,18 +18,38 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
 
-def branch_order(region: Region, problems: Sequence[Problem]) -> list[int]:
-    """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands directly
-    before the operation with the most of them, of those between its operands and its first reader."""
-    macs, main = [problem.operation.macs for problem in problems], main_unit(problems)
-    order = list(range(len(problems)))
+def branch_order(region: Region, problems: Sequence[Problem], cycles: Sequence[float]) -> list[int]:
+    """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands where
+    that unit has enough work before its first reader, or else as early as it can. Of such places the one where others, which share their banks with
+    it, read its operands for the shortest time meanwhile, and of those the last.
+
+    cycles: of each operation, by itself."""
+    main, order = main_unit(problems), list(range(len(problems)))
     for index in (index for index, problem in enumerate(problems) if main not in working_units(problem.steps)):
         at = order.index(index)
-        first = first_after(region, order[:at], index)
-        beside = max(range(first, at), key=lambda place: macs[order[place]], default=at)
-        if beside < at and macs[order[beside]]:
-            order.insert(beside, order.pop(at))
+        places = range(first_after(region, order[:at], index), at)
+        enough = [place for place in places if sum(cycles[other] for other in order[place:at]) >= cycles[index]]
+        shared = {place: _shared_reading(region, order[place:at], index, cycles) for place in enough}
+        order.insert(min(enough, key=lambda place: (shared[place], -place), default=places.start), order.pop(at))
     return order
+
+
+def _shared_reading(region: Region, behind: Sequence[int], index: int, cycles: Sequence[float]) -> float:
+    """Cycles in which operations behind one that begins at once read what it reads."""
+    found, left = 0.0, cycles[index]
+    for other in behind:
+        found += min(max(left, 0.0), cycles[other]) if _read_the_same(region, index, other) else 0.0
+        left -= cycles[other]
+    return found
+
+
+def _read_the_same(region: Region, index: int, other: int) -> bool:
+    """Whether two operations have an operand in common."""
+    own, its = (
+        {tensor for name, tensor in region.operations[number].tensors.items() if name in region.operations[number].operation.kind.data}
+        for number in (index, other)
+    )
+    return not own.isdisjoint(its)
 
 
 def main_unit(problems: Sequence[Problem]) -> str:
@@ -47,8 +67,8 @@ def first_after(region: Region, before: Sequence[int], index: int) -> int:
 
 def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) -> dict[int, str]:
     """The kernel of each operation that moves, by its index. There it takes no longer than the busy unit works between its operands and its readers,
-    and all operations off the busy unit together take no longer than those on it. Where ports of banks are limited, it may hold up the busy unit all
-    the while, so it must be quicker there even alone. Estimates of each operation's best tiles alone decide."""
+    and all operations off the busy unit together take no longer than those on it. Where ports of banks are limited, it holds up operations that read
+    what it reads, so that their work does not count. Estimates of each operation's best tiles alone decide."""
     if any(bound.kernel not in kernels or kernels[bound.kernel].call for bound in region.operations):
         return {}
     problems = [state_problem(machine, kernels[bound.kernel], bound.operation) for bound in region.operations]
@@ -62,9 +82,10 @@ def relieved(machine: Machine, kernels: Mapping[str, Kernel], region: Region) ->
     for index, able in moving.items():
         if not able:
             continue
-        beside = sum(cycles[other] for other in _beside(region, index) if other in moving and other not in found)
+        others_beside = (other for other in _beside(region, index) if other in moving and other not in found)
+        beside = sum(cycles[other] for other in others_beside if not (crowded and _read_the_same(region, index, other)))
         own, kernel = min((choice.best(problem).estimate, problem.kernel.name) for problem in able)
-        if own <= beside and others + own <= busy - cycles[index] and (own < cycles[index] or not crowded):
+        if own <= beside and others + own <= busy - cycles[index]:
             found[index], busy, others = kernel, busy - cycles[index], others + own
     return found
 

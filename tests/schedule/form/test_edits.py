@@ -85,7 +85,7 @@ class Editor:
         return grown if grown == made else self.whole(grown)
 
     def operation(self, data: dict[str, Any]) -> None:
-        """Another tile, another order of loops, other slots."""
+        """Another tile, another order of loops, some of them backward, other slots."""
         tile = {name: self.size(size) for name, size in data["tile"].items()}
         names = [name for name in tile if name != "ic"]
         if self.draw.random() < 0.5:
@@ -93,6 +93,9 @@ class Editor:
         data["tile"] = {name: tile[name] for name in [*names, *(name for name in tile if name == "ic")]}
         data["slots"] = {place: self.draw.randint(1, 4) for place in data.get("slots", {}) if self.draw.random() < 0.5}
         data.pop("within", None)
+        data.pop("backward", None)
+        if self.draw.random() < 0.4:
+            data["backward"] = self.draw.sample(list(tile), self.draw.randint(1, 2))
 
     def size(self, size: int) -> int:
         return max(1, self.draw.choice([size, size, size - 1, size // 2, size // 2 // 8 * 8, self.draw.randint(1, size), size + 8]))

@@ -40,6 +40,7 @@ FAULTS = {
     "a dimension is missing": ("tile: {n: 1, oc: 1, oh: 20, ow: 20}", "tile: {n: 1, oc: 1}"),
     "a size of more than all": ("oh: 20", "oh: 21"),
     "no multiple": ("oc: 1, oh: 16", "oc: 1, oh: 12"),
+    "no loop to turn round": ("tile: {n: 1, oc: 1, oh: 20, ow: 20}", "tile: {n: 1, oc: 1, oh: 20, ow: 20}\n        backward: [oh, iw]"),
     "no such place": (LAST, LAST.replace("bias: 1", "bais: 1")),
     "slots of what stays": ("oh: 20, ow: 20}", "oh: 20, ow: 20}\n        slots: {x: 2}"),
     "no pool": (LAST, LAST.replace("[8, 20]", "[4, 10]")),

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from toolchain.schedule.kernels.kernel import Window
+from tests.operations.made import Window, load_machine, max_pool
+from tests.schedule.convolutions import convolution
+from toolchain.schedule.kernels.kernel import Window as RowWindow
+from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.kernels.pools import Slot
-from toolchain.schedule.kernels.problem import Kept, window_names
+from toolchain.schedule.kernels.problem import Kept, copied_places, state_problem, window_names
 from toolchain.schedule.kernels.rounds import Rounds, RowRing
 from toolchain.spec.expr import Const
 
@@ -18,14 +22,21 @@ def test_a_window_is_what_its_rows_read(stride: int, reach: int, before: int, ex
     touched = range(min(rows), max(rows) + 1)
     inside = [r for r in touched if 0 <= r < extent]
     assume(inside)  # kernels ask for padding smaller than the reach
-    names = window_names(Window("h", "oh", *map(Const, (stride, reach, before, extent, 1))), start, size, {})
+    names = window_names(RowWindow("h", "oh", *map(Const, (stride, reach, before, extent, 1))), start, size, {})
     assert names["h_before"] == sum(r < 0 for r in touched)
     assert names["h_after"] == max(touched.stop - extent, 0)
     assert (names["h_first"], names["h_count"], names["h_window"]) == (inside[0], len(inside), len(touched))
 
 
+@pytest.mark.parametrize(("machine", "kernel", "copied"), [("dpuv3", "conv2d", {"p", "t"}), ("dpuv3", "max_pool", set()), ("vta", "conv2d", set())])
+def test_copies_of_operands_are_loaded_and_known_by_no_name(machine: str, kernel: str, copied: set[str]) -> None:
+    made = load_machine(machine)
+    window = max_pool("pool", (4, 64, 14, 14), Window((2, 2), (2, 2))) if kernel == "max_pool" else convolution((4, 64, 14, 14), (64, 1, 1))
+    assert copied_places(state_problem(made, load_kernels(made)[kernel], window)) == copied
+
+
 def test_only_every_step_th_row_is_kept() -> None:
-    names = window_names(Window("h", "oh", Const(2), Const(1), Const(0), Const(15), Const(2)), 3, 4, {})
+    names = window_names(RowWindow("h", "oh", Const(2), Const(1), Const(0), Const(15), Const(2)), 3, 4, {})
     assert (names["h_first"], names["h_count"], names["h_window"]) == (6, 4, 4)
 
 

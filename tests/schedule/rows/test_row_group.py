@@ -111,9 +111,9 @@ def test_every_slab_runs_once_after_the_rows_that_it_reads(name: str) -> None:
     assert runs == [maker.count for maker in group.makers]
 
 
-@pytest.mark.parametrize(("name", "passes", "chained"), [("conv -> conv", True, True), ("residual", True, True), ("branches", True, False)])
-def test_operations_that_hand_rows_on(name: str, passes: bool, chained: bool) -> None:
-    assert (group_of(name).passes, group_of(name).chained) == (passes, chained)
+@pytest.mark.parametrize(("name", "passes", "connected"), [("conv -> conv", True, True), ("residual", True, True), ("branches", True, False)])
+def test_operations_that_hand_rows_on(name: str, passes: bool, connected: bool) -> None:
+    assert (group_of(name).passes, group_of(name).connected) == (passes, connected)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,6 +1,9 @@
 """The space of a region's drafts: the first is the region's own order, planners share what they learn."""
 
+from dataclasses import replace
+
 from tests.schedule.search.made_graphs import space_on
+from toolchain.schedule.rows.row_loop import row_dimension
 from toolchain.schedule.search.draft import Draft
 
 
@@ -12,6 +15,17 @@ def test_the_first_draft_has_pools_beside_the_longest_branch() -> None:
 def test_drafts_are_equal_whatever_made_them() -> None:
     assert Draft((0, 1), origin="one") == Draft((0, 1), origin="other")
     assert Draft((0, 1)) != Draft((1, 0))
+
+
+def test_operations_run_backward_where_they_have_several_tiles_of_rows() -> None:
+    space = space_on("dpuv3")
+    plans = [space.planner(replace(space.first, backward=backward)).first().base for backward in ((), (1, 3), tuple(range(8)))]
+    for plan, turned in zip(plans, (set[int](), {1, 3}, set(range(8))), strict=True):
+        for index, problem, tiling in zip(plan.order, plan.problems, plan.tilings, strict=True):
+            rows = row_dimension(problem)
+            several = rows is not None and tiling.sizes[rows] < problem.extents[rows]
+            assert tiling.backward == ((rows,) if index in turned and several else ())
+    assert any(tiling.backward for tiling in plans[2].tilings)
 
 
 def test_planners_of_a_space_share_times() -> None:

@@ -78,6 +78,19 @@ def test_every_output_and_every_product_is_there_once() -> None:
         assert volume == whole
 
 
+@pytest.mark.parametrize("backward", [("oh",), ("oc", "oh"), ("oc", "oh", "ow")])
+def test_a_loop_that_runs_backward_begins_with_its_last_tile(backward: tuple[str, ...]) -> None:
+    tiling = next(tiling for tiling in rank_tilings(PROBLEM, 2, 1 << 20) if all(tiling.sizes[name] < PROBLEM.extents[name] for name in backward))
+    steps = order_steps(PROBLEM, replace(tiling, backward=backward))
+    assert simulated(PROBLEM, steps) > 0
+    own, plain = ([item.tile for item in found if item.step.kind == "store"] for found in (steps, order_steps(PROBLEM, tiling)))
+    assert sorted(map(str, own)) == sorted(map(str, plain))
+    for name in ("oc", "oh", "ow"):
+        firsts = [tile[name][0] for tile in own]
+        assert (firsts[0] == 0) == (name not in backward)
+        assert firsts[-1] == (0 if name in backward else max(firsts))
+
+
 def test_what_stays_on_chip_is_loaded_once() -> None:
     tiling = rank_tilings(PROBLEM, 2, 1)[0]
     steps = order_steps(PROBLEM, tiling)

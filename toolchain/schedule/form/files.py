@@ -85,6 +85,7 @@ def _operation(node: Node, fetches: Mapping[str, int]) -> ScheduledOperation:
         {memory: tuple(map(_stretch, stretches.children())) for memory, stretches in node.members("within")},
         fetched,
         {tensor: _pair(room) for tensor, room in node.members("near")},
+        tuple(str(name.value) for name in node.entries("backward")),
     )
 
 
@@ -144,6 +145,8 @@ def _operation_lines(operation: ScheduledOperation, fetches: int) -> Iterator[st
     own: dict[str, object] = {"operation": operation.operation - fetches, "name": operation.name}
     parts: dict[str, object] = {"fetches": operation.fetches} if operation.fetches else own
     parts |= {"kernel": operation.kernel, "tile": dict(operation.tile)}
+    if operation.backward:
+        parts["backward"] = list(operation.backward)
     if operation.slots:
         parts["slots"] = {place: _slots_text(slots) for place, slots in operation.slots.items()}
     if operation.within:

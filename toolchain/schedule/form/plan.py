@@ -82,7 +82,7 @@ class ScheduledOperation:
 
     slots: by place; a place that is left out gets two slots where they fit, else one. within: by memory, the stretches that its slots keep to.
     fetches: the input that it copies to a memory on chip; empty for an operation of the region as it was given. Fetches have the first indices.
-    near: by tensor, the room in which its tiles wait, as first element and size.
+    near: by tensor, the room in which its tiles wait, as first element and size. backward: loops that run from their last tile to the first.
     """
 
     operation: int
@@ -93,6 +93,7 @@ class ScheduledOperation:
     within: Mapping[str, tuple[Pool, ...]]
     fetches: str = ""
     near: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    backward: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def _operation(plan: Plan, index: int, rings: frozenset[str]) -> ScheduledOperat
     bound = plan.region.operations[index]
     fetched = bound.tensors["x"] if is_fetch(bound) else ""
     own = plan.numbers[index], problem.operation.name, problem.kernel.name, tile_cuts(problem, tiling), slots, within, fetched
-    return ScheduledOperation(*own, near_rooms(problem))
+    return ScheduledOperation(*own, near_rooms(problem), tiling.backward)
 
 
 def tile_cuts(problem: Problem, tiling: Tiling) -> tuple[Cut, ...]:

@@ -240,6 +240,6 @@ class _Tiles:
         problem, beside = self.problems[index], self.beside.setdefault(self.schedule.numbers[index], SlotsBeside(self.rings))
         size = check_tile(self.schedule, path, operation, replace(problem, pools=beside.left(problem)))
         places = SlotReader(self.schedule, path, operation, size, self.rings).read()
-        tiling = Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms)
+        tiling = Tiling(size.sizes, tuple(cut.dimension for cut in operation.tile), places, size.rooms, backward=operation.backward)
         beside.add(problem, tiling)
         return tiling

@@ -39,6 +39,22 @@ def _faults(schedule: Schedule, path: Path, operation: ScheduledOperation, probl
         yield schedule.fault("E1405", f"the tile of '{operation.name}' lacks {', '.join(missing)}", (*path, "tile"), f"the whole is {extents}")
     yield from (fault for cut in operation.tile if cut.dimension in known for fault in _size(schedule, path, problem, *cut))
     yield from _order(schedule, path, operation, problem)
+    yield from _backward(schedule, path, operation, problem)
+
+
+def _backward(schedule: Schedule, path: Path, operation: ScheduledOperation, problem: Problem) -> Iterator[Diagnostic]:
+    """Loops that run from their last tile: not those of sums, whose order is part of the result, nor of groups, whose members count on the first."""
+    loops = [d.name for d in problem.kernel.loops]
+    for number, name in enumerate(operation.backward):
+        if name not in loops:
+            hint = nearest(name, loops) or f"known: {', '.join(loops)}"
+            yield schedule.fault(
+                "E1405", f"kernel '{operation.kernel}' has no loop '{name}' that could run backward", (*path, "backward", number), hint
+            )
+    shared = [group for group in schedule.groups if len(group.operations) > 1 or group.loads]
+    if operation.backward and any(operation in group.operations for group in shared):
+        text = f"'{operation.name}' shares the loop of its group, which begins with the first tile"
+        yield schedule.fault("E1405", text, (*path, "backward"), "leave it out, or give the operation a group of its own")
 
 
 def _size(schedule: Schedule, path: Path, problem: Problem, name: str, size: int) -> Iterator[Diagnostic]:

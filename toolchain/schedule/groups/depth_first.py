@@ -114,7 +114,7 @@ def _turning(found: Grouping, members: range) -> Proposal | None:
     if not loops or any(residents.collisions()):
         return None
     group = RowGroup(members, loops, whole.tensors(members), 0)
-    planned = whole.tiles(group, residents) if group.chained else None
+    planned = whole.tiles(group, residents) if group.connected else None
     return Proposal(group, residents, *planned, sum(tiling.estimate for tiling in planned[1])) if planned else None
 
 

@@ -62,7 +62,7 @@ class StretchClock:
             hands = tuple((place, tensors.setdefault(name, len(tensors)), name in part.dram.buffers) for place, name in own.items())
             kept = tuple((place, each.slot, each.size, each.ring) for place, each in problem.kept.items())
             rooms = tuple((name, room, tiling.places[name]) for name, room in tiling.room.items())
-            found.append((self.choice.key(problem), hands, kept, tuple(tiling.sizes.items()), tiling.order, rooms))
+            found.append((self.choice.key(problem), hands, kept, tuple(tiling.sizes.items()), tiling.order, tiling.backward, rooms))
         return (*found, *((members, _group(group)) for members, group in part.runs()))
 
 

@@ -146,6 +146,12 @@ class Problem:
         return next((step for step in _steps(self.kernel, numbers) if step.kind == "load" and step.place == place), None)
 
 
+def copied_places(problem: Problem) -> frozenset[str]:
+    """Places that the kernel can fill with copies of its operands: they are loaded, and are neither operands themselves nor known when compiling."""
+    loaded = frozenset(step.place for step in problem.kernel.steps if step.kind == "load")
+    return loaded - frozenset(problem.operation.kind.data) - problem.known
+
+
 def state_problem(machine: Machine, kernel: Kernel, operation: Operation) -> Problem:
     """Raises UserError E1003 where the kernel cannot do the operation."""
     if operation.kind.name != kernel.computes:

@@ -7,6 +7,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+import networkx as nx
+
 from toolchain.schedule.kernels.pools import Slot
 from toolchain.schedule.kernels.problem import Problem
 from toolchain.schedule.kernels.rounds import Rounds
@@ -155,9 +157,12 @@ class RowGroup:
         return any(feed.maker < len(self.loops) for member in range(len(self.loops)) for feed in self._feeds(member))
 
     @cached_property
-    def chained(self) -> bool:
-        """Whether every operation behind the first takes rows from another one."""
-        return all(any(feed.maker < len(self.loops) for feed in self._feeds(member)) for member in range(1, len(self.loops)))
+    def connected(self) -> bool:
+        """Whether every operation hands rows to another one or takes some from one, and they are not several groups."""
+        members = range(len(self.loops))
+        graph = nx.Graph([(member, feed.maker) for member in members for feed in self._feeds(member) if feed.maker in members])
+        graph.add_nodes_from(members)
+        return nx.is_connected(graph)
 
     @cached_property
     def turns(self) -> list[Turn]:

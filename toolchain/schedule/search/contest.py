@@ -129,7 +129,10 @@ def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] =
 
     def enter(draft: Draft) -> Trial:
         say(draft.origin)
-        return contest.enter(first if draft == space.first else _Entry(draft, space, contest.best.learnt()))
+        if draft == space.first:
+            return contest.enter(first)
+        alike = draft.backward == contest.best.draft.backward  # else other tiles run at once
+        return contest.enter(_Entry(draft, space, contest.best.learnt() if alike else {}))
 
     try_drafts(policy(space), effort, enter)
     return Result(contest.best.draft, contest.best.plan(), tuple(contest.trials))

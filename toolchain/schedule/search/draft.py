@@ -34,7 +34,8 @@ class Together:
 @dataclass(frozen=True)
 class Draft:
     """order: of all operations, by their index in the region. kernels: by operation, where it is another one than partitioning chose. tiles: by
-    operation, the number of another tiling than the best by the estimate (`other_tilings`). together:
+    operation, the number of another tiling than the best by the estimate (`other_tilings`). backward: operations with their last rows first.
+    together:
     operations next to each other in the order, which may share a loop over tiles with any kernel that takes tiles. origin, subgraphs: the move that
     made it, and the sub-graphs, for the reader."""
 
@@ -44,6 +45,7 @@ class Draft:
     together: tuple[tuple[int, ...], ...] = ()
     tiles: tuple[tuple[int, int], ...] = ()
     subgraphs: tuple[Together, ...] = field(default=(), compare=False)
+    backward: tuple[int, ...] = ()
 
     def reordered(self, order: tuple[int, ...], origin: str) -> "Draft":
         """The draft in another order, without the sets that it takes apart."""
@@ -85,7 +87,9 @@ class Space:
         if self.options.streams > 1:
             return Draft(order, origin=origin)
         ordered = replace(self.region, operations=tuple(self.region.operations[index] for index in order))
-        return Draft(tuple(order[place] for place in branch_order(ordered, [self.problems[index] for index in order])), origin=origin)
+        problems = [self.problems[index] for index in order]
+        cycles = [self.clock.choice.best(problem).estimate for problem in problems]
+        return Draft(tuple(order[place] for place in branch_order(ordered, problems, cycles)), origin=origin)
 
     @cached_property
     def choices(self) -> Mapping[int, Sequence[str]]:
@@ -111,7 +115,7 @@ class Space:
         )
         return Planner(
             self.machine, self.kernels, replace(self.region, operations=operations), self.options, draft.order, self.clock, tuple(_stretches(draft)),
-            dict(draft.tiles),
+            dict(draft.tiles), frozenset(draft.backward),
         )  # fmt: skip
 
     def _check(self, order: tuple[int, ...]) -> None:

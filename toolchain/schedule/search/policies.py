@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
+from toolchain.schedule.kernels.problem import copied_places
 from toolchain.schedule.options import Options
+from toolchain.schedule.rows.row_loop import HEIGHT, row_dimension
 from toolchain.schedule.search.contest import Policy, Trial
 from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, depth_order, given_order, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space, adjacent
@@ -27,27 +29,29 @@ def levels(space: Space, best: Trial | None = None) -> Move:
     plain = contracted(space.graph, ())
     assert plain is not None
     order = breadth_order(plain)
-    return (yield from _tried(space, best, [Draft(order, origin="level by level")] if order != space.first.order else []))
+    drafts = [_so_far(space, best).reordered(order, "level by level")] if order != space.first.order else []
+    return (yield from _tried(space, best, drafts))
 
 
 def branches(space: Space, best: Trial | None) -> Move:
     """Reorder: branch by branch, the shorter ones first, so that what joins them takes turns with the longest."""
     order = depth_order(space.graph)
     known = {space.first.order, *([best.draft.order] if best else [])}
-    return (yield from _tried(space, best, [] if order in known else [Draft(order, origin="shorter branches first")]))
+    return (yield from _tried(space, best, [] if order in known else [_so_far(space, best).reordered(order, "shorter branches first")]))
 
 
 def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], Cover]) -> Move:
     """Fuse: the groups of a cover stand together, where some embedding of a template does not do so in the drafts before."""
-    orders = [space.first.order, *([best.draft.order] if best else [])]
+    known = [space.first.order, *([best.draft.order] if best else [])]
     found = find_embeddings(load_templates(space.machine), fusion_graph(space.region))
-    if all(adjacent(members, order) for _, members in found for order in orders):
+    if all(adjacent(members, order) for _, members in found for order in known):
         return best
     groups = solve(cover_problem(Prices(space), found)).groups
     blocks = contracted(space.graph, groups)
     assert blocks is not None
     told = f"{len(groups)} groups of a cover"
-    drafts = [Draft(breadth_order(blocks), origin=f"{told}, level by level"), Draft(given_order(blocks), origin=f"{told}, branch by branch")]
+    orders = {f"{told}, level by level": breadth_order(blocks), f"{told}, branch by branch": given_order(blocks)}
+    drafts = [_so_far(space, best).reordered(order, origin) for origin, order in orders.items()]
     return (yield from _tried(space, best, drafts))
 
 
@@ -74,11 +78,33 @@ def kernels_moved(space: Space, best: Trial | None) -> Move:
     return best
 
 
+def last_rows_first(space: Space, best: Trial | None) -> Move:
+    """Reverse: where kernels copy rows on chip and the last tile is cut short, operations with so many rows run from it to the first. So the last
+    rows are copied beside the other tiles, and not when all are there."""
+    backward = _with_copied_rows(space)
+    drafts = [replace(_so_far(space, best), backward=backward, origin="last rows first")] if backward else []
+    return (yield from _tried(space, best, drafts))
+
+
+def _with_copied_rows(space: Space) -> tuple[int, ...]:
+    """Operations with as many rows as one whose kernel can copy some of an operand, and whose tiles do not divide them."""
+    rows: dict[int, list[int]] = {}
+    cut: set[int] = set()
+    for index, problem in enumerate(space.problems):
+        dimension = row_dimension(problem)
+        if dimension is not None:
+            height = problem.operation.output[HEIGHT]
+            rows.setdefault(height, []).append(index)
+            if copied_places(problem) and problem.extents[dimension] % space.clock.choice.best(problem, space.options.streams).sizes[dimension]:
+                cut.add(height)
+    return tuple(sorted(index for height in cut for index in rows[height]))
+
+
 def neighbours_swapped(space: Space, best: Trial | None) -> Move:
     """Reorder: two operations that stand next to each other and wait for neither, those first for which the busiest unit waits longest."""
     done: set[tuple[int, ...]] = set()
     while True:
-        order = (best.draft if best else space.first).order
+        order = _so_far(space, best).order
         swaps = [other for other in _swaps(space, order) if other[0] not in done]
         if not swaps:
             return best
@@ -139,6 +165,11 @@ def _other_tilings(space: Space) -> dict[tuple[int, ...], _Others]:
     return others
 
 
+def _so_far(space: Space, best: Trial | None) -> Draft:
+    """The draft that a move changes."""
+    return best.draft if best else space.first
+
+
 def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
     """The best trial of these, the first draft and those before."""
     for draft in drafts:
@@ -158,7 +189,7 @@ def greedy(_: Space) -> Generator[Draft, Trial, None]:
 def climb(space: Space) -> Generator[Draft, Trial, None]:
     """The order by levels, that with shorter branches first, other kernels, then neighbours of different branches swapped where the busiest unit
     waits."""
-    yield from _in_turn(space, levels, branches, kernels_moved, neighbours_swapped)
+    yield from _in_turn(space, last_rows_first, levels, branches, kernels_moved, neighbours_swapped)
 
 
 def cover(space: Space) -> Generator[Draft, Trial, None]:

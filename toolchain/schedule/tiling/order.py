@@ -5,7 +5,7 @@ depth, loads the next tiles while it computes.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -136,7 +136,7 @@ def order_dealt(
     shares: (stream, successive tiles), in the order of the loop. rings: of every stream. All sums of a tile are one stream's, so no tile waits for
     another one.
     """
-    turns = [[tile] for tile in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order)]
+    turns = [[tile] for tile in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order, tiling.backward)]
     return order_dealt_tiles([(problem, tiling)], turns, {}, shares, rings)
 
 
@@ -291,7 +291,7 @@ def _slabs(problem: Problem, tiling: Tiling, outer: str) -> list[list[tuple[Step
 
 def _work(problem: Problem, tiling: Tiling) -> Iterator[tuple[Step, Tile]]:
     """Every step but the loads, tile by tile."""
-    for outer in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order):
+    for outer in tiles_over(problem, problem.kernel.loops, tiling.sizes, tiling.order, tiling.backward):
         yield from _tile_work(problem, tiling, outer)
 
 
@@ -306,10 +306,14 @@ def _tile_work(problem: Problem, tiling: Tiling, outer: Tile) -> Iterator[tuple[
                 yield step, tile
 
 
-def tiles_over(problem: Problem, dimensions: Sequence[Dimension], sizes: Mapping[str, int], order: Sequence[str]) -> list[Tile]:
-    """The tiles of these dimensions, one after the other. order: loops, outermost first; those that it leaves out stand around them."""
+def tiles_over(
+    problem: Problem, dimensions: Sequence[Dimension], sizes: Mapping[str, int], order: Sequence[str], backward: Collection[str] = ()
+) -> list[Tile]:
+    """The tiles of these dimensions, one after the other. order: loops, outermost first; those that it leaves out stand around them. backward: those
+    that run from their last tile to the first."""
     names = loops_of(dimensions, order)
     ranges = [[(first, min(sizes[n], problem.extents[n] - first)) for first in range(0, problem.extents[n], sizes[n])] for n in names]
+    ranges = [its[::-1] if name in backward else its for name, its in zip(names, ranges, strict=True)]
     return [dict(zip(names, parts, strict=True)) for parts in itertools.product(*ranges)]
 
 

@@ -34,7 +34,8 @@ class Tiling:
     """sizes: units of each dimension in a tile. order: loops, outermost first; any left out run once. For each place in use: how many slots it has,
     where they are, and the room of one in elements of its memory, in one with pools of each bank of one.
 
-    estimate: cycles by the closed form, 0 for a tiling that no search has ranked. busy: the part of it that each unit works.
+    estimate: cycles by the closed form, 0 for a tiling that no search has ranked. busy: the part of it that each unit works. backward: loops that
+    run from their last tile to the first.
     """
 
     sizes: Mapping[str, int]
@@ -43,6 +44,7 @@ class Tiling:
     room: Mapping[str, int]
     estimate: float = 0.0
     busy: Mapping[str, float] = field(default_factory=dict[str, float])
+    backward: tuple[str, ...] = ()
 
     @property
     def slots(self) -> dict[str, int]:
