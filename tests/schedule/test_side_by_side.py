@@ -65,7 +65,7 @@ def order_on(machine: Machine, cycles: Sequence[float] = ()) -> list[int]:
 @pytest.mark.parametrize(
     ("cycles", "order"),
     [
-        ((10, 10, 30, 20, 15, 10), [0, 1, 4, 2, 3, 5]),  # beside `wide`, which reads another tensor
+        ((10, 10, 30, 20, 15, 10), [0, 1, 3, 4, 2, 5]),  # beside `wide`, which reads another tensor, and after `other`
         ((10, 10, 30, 20, 45, 10), [0, 1, 4, 2, 3, 5]),  # and 15 cycles beside `other`; earlier it would share 20
         ((10, 10, 30, 20, 55, 10), [0, 4, 1, 2, 3, 5]),  # there is not so much work behind `one`
         ((10, 10, 30, 20, 99, 10), [0, 4, 1, 2, 3, 5]),  # as early as it can
@@ -83,7 +83,7 @@ def test_the_schedule_names_operations_as_the_region_has_them() -> None:
     region = block()
     compiled = compile_region(DPUV3, load_kernels(DPUV3), region, Options(effort=1))  # another order may be quicker
     scheduled = [operation.operation for group in compiled.schedule.groups for operation in group.operations]
-    assert scheduled == [0, 1, 4, 2, 3, 5]
+    assert scheduled == [0, 1, 3, 4, 2, 5]
     inputs = {"in": np.random.default_rng(0).integers(-128, 128, SIZE, np.int8)}
     state = compiled.state(inputs)
     engine_named("fast")(compiled.program, state, compiled.checked.order)

@@ -21,7 +21,7 @@ from toolchain.spec.model import Machine
 def branch_order(region: Region, problems: Sequence[Problem], cycles: Sequence[float]) -> list[int]:
     """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands where
     that unit has enough work before its first reader, or else as early as it can. Of such places the one where others, which share their banks with
-    it, read its operands for the shortest time meanwhile, and of those the last.
+    it, read its operands for the shortest time meanwhile, and of those the last. Those that read them behind it go first where enough work is left.
 
     cycles: of each operation, by itself."""
     main, order = main_unit(problems), list(range(len(problems)))
@@ -30,8 +30,22 @@ def branch_order(region: Region, problems: Sequence[Problem], cycles: Sequence[f
         places = range(first_after(region, order[:at], index), at)
         enough = [place for place in places if sum(cycles[other] for other in order[place:at]) >= cycles[index]]
         shared = {place: _shared_reading(region, order[place:at], index, cycles) for place in enough}
-        order.insert(min(enough, key=lambda place: (shared[place], -place), default=places.start), order.pop(at))
+        order.insert(place := min(enough, key=lambda place: (shared[place], -place), default=places.start), order.pop(at))
+        for other in _movable(region, order, place, at):
+            if sum(cycles[each] for each in order[place + 1 : at + 1] if each != other) >= cycles[index]:
+                order.remove(other)
+                order.insert(place, other)
+                place += 1
     return order
+
+
+def _movable(region: Region, order: Sequence[int], place: int, stop: int) -> list[int]:
+    """Operations behind the one at a place, up to another, that read what it reads and could run before it."""
+    return [
+        order[behind]
+        for behind in range(place + 1, stop + 1)
+        if _read_the_same(region, order[place], order[behind]) and first_after(region, order[:behind], order[behind]) <= place
+    ]
 
 
 def _shared_reading(region: Region, behind: Sequence[int], index: int, cycles: Sequence[float]) -> float:
