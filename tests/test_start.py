@@ -1,5 +1,6 @@
 """An interrupt is one line and the exit code 130, whatever is being imported or done when it comes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tasks.builds import environment
+from toolchain.start import few_threads
 
 INTERRUPTED = """
 import builtins, os, signal, sys
@@ -40,6 +42,21 @@ builtins.__import__ = losing
 sys.exit(main())
 """
 """An interrupt while the module of C is imported becomes an ImportError, or nothing at all."""
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "threads"),
+    [(["emulate", "vta"], None, "1"), (["check"], None, "1"), (["build"], None, None), ([], None, None), (["emulate"], "4", "4")],
+)
+def test_short_commands_start_one_thread_for_products(
+    words: list[str], given: str | None, threads: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if given:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    few_threads(words)
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "")  # so that it is taken away again
 
 
 @pytest.mark.parametrize("how", ["another", "none"])
