@@ -1,5 +1,6 @@
 """Random graphs of operations, and blocks of branches that real networks have."""
 
+import itertools
 from dataclasses import replace
 
 import networkx as nx
@@ -44,3 +45,16 @@ def inception(batch: int = 1) -> Region:
 def space_on(name: str) -> Space:
     machine = made.load_machine(name)
     return Space(machine, load_kernels(machine), inception(machine.lockstep), Options(check=False))
+
+
+def packed() -> Space:
+    """A chain on dpuv3 with 14 rows, the last six of which a kernel copies on chip, and a pool to 7 rows, which are one tile."""
+    names = "xabcd"
+    sizes = {"x": (4, 64, 14, 14), "a": (4, 64, 14, 14), "b": (4, 64, 14, 14), "c": (4, 64, 7, 7), "d": (4, 64, 7, 7)}
+    layers = [replace(convolution(sizes["x"], (64, k, k), seed, 500, pads=(k // 2,) * 4), name=f"conv{seed}") for seed, k in enumerate((1, 3))]
+    pool, last = made.max_pool("pool", sizes["b"], made.Window((2, 2), (2, 2))), replace(convolution(sizes["c"], (64, 1, 1), 2, 500), name="last")
+    pairs = zip([*layers, pool, last], itertools.pairwise(names), strict=True)
+    bound = tuple(Bound(each, {"x": before, "y": after}) for each, (before, after) in pairs)
+    region = Region("packed", {name: Shape(*size) for name, size in sizes.items()}, ("x",), ("d",), bound, {})
+    machine = made.load_machine("dpuv3")
+    return Space(machine, load_kernels(machine), region, Options())

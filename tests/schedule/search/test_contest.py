@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from tests.schedule.search.made_graphs import space_on
+from tests.schedule.search.made_graphs import packed, space_on
 from tests.schedule.test_compile_region import proven
 from toolchain.schedule.compile_region import compile_region
 from toolchain.schedule.form.plan import make_schedule
@@ -40,6 +40,25 @@ def test_more_effort_is_never_slower_and_every_winner_is_exact(name: str) -> Non
 
 def test_a_policy_without_proposals_times_nothing() -> None:
     assert hold(space_on("vta"), greedy, 8).trials == ()
+
+
+def test_the_first_draft_is_also_timed_with_its_last_rows_first() -> None:
+    """Drafts after it run as the quicker one does. With one draft alone it is tried, too."""
+    space = packed()
+    assert space.copied_rows == (0, 1)  # the pool makes seven rows, as many as the last layer, in one tile
+    found = hold(space, greedy, 1)
+    assert [trial.draft.backward for trial in found.trials] == [(), (0, 1)]
+    assert found.draft == min(found.trials, key=lambda trial: trial.cycles).draft
+    assert cycles_of(space, found) == min(trial.cycles for trial in found.trials)
+    quickest, told = found.draft.backward, list[Draft]()
+
+    def again(space: Space) -> Generator[Draft, Trial, None]:
+        best = yield space.first
+        told.append(best.draft)
+        yield best.draft.reordered(space.first.order, "again")
+
+    assert hold(space, again, 2).draft.backward == quickest
+    assert told == [found.draft]
 
 
 def test_a_draft_is_timed_once_and_its_policy_told_again() -> None:

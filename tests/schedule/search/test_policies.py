@@ -1,6 +1,5 @@
 """Moves propose drafts that can run, where they could help. Policies by name: the toolchain's, and those that an installed package brings."""
 
-import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,20 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations import made
 from tests.operations.made import load_machine
-from tests.schedule.convolutions import convolution
 from tests.schedule.search.made_graphs import inception, space_on
-from tests.schedule.test_compile_region import proven
-from toolchain.abi.dram_map import Shape
 from toolchain.schedule.compile_operation import compile_operation
 from toolchain.schedule.compile_region import compile_region, search_schedule
-from toolchain.schedule.form.files import read_schedule, write_schedule
-from toolchain.schedule.form.plan import make_schedule
 from toolchain.schedule.kernels.kernel_file import load_kernels
 from toolchain.schedule.options import Options
-from toolchain.schedule.program import turned
-from toolchain.schedule.regions.region import Bound, Region
+from toolchain.schedule.regions.region import Region
 from toolchain.schedule.search.contest import Trial
 from toolchain.schedule.search.cover import depth_order, optimal_cover
 from toolchain.schedule.search.draft import Draft, Space
@@ -30,14 +22,13 @@ from toolchain.schedule.search.policies import (
     Move,
     branches,
     kernels_moved,
-    last_rows_first,
     levels,
     neighbours_swapped,
     policy_named,
     retiled,
     sets_together,
 )
-from toolchain.spec.errors import Source, UserError
+from toolchain.spec.errors import UserError
 from toolchain.spec.evaluate import fold
 from toolchain.spec.expr import parse_expr
 from toolchain.spec.search_policies import POLICIES, check_policy
@@ -97,29 +88,7 @@ def test_a_region_in_levels_already_has_no_other_order(space: Space) -> None:
     assert driven(neighbours_swapped(chain, None), [1]) == ([], None)
 
 
-def packed() -> Space:
-    """A chain on dpuv3 with 14 rows, the last six of which a kernel copies on chip, and a pool to 7 rows, which are one tile."""
-    names = "xabcd"
-    sizes = {"x": (4, 64, 14, 14), "a": (4, 64, 14, 14), "b": (4, 64, 14, 14), "c": (4, 64, 7, 7), "d": (4, 64, 7, 7)}
-    layers = [replace(convolution(sizes["x"], (64, k, k), seed, 500, pads=(k // 2,) * 4), name=f"conv{seed}") for seed, k in enumerate((1, 3))]
-    pool, last = made.max_pool("pool", sizes["b"], made.Window((2, 2), (2, 2))), replace(convolution(sizes["c"], (64, 1, 1), 2, 500), name="last")
-    pairs = zip([*layers, pool, last], itertools.pairwise(names), strict=True)
-    bound = tuple(Bound(each, {"x": before, "y": after}) for each, (before, after) in pairs)
-    region = Region("packed", {name: Shape(*size) for name, size in sizes.items()}, ("x",), ("d",), bound, {})
-    machine = load_machine("dpuv3")
-    return Space(machine, load_kernels(machine), region, Options())
-
-
-def test_the_last_rows_go_first_where_a_kernel_copies_them(space: Space) -> None:
-    own = packed()
-    drafts, best = driven(last_rows_first(own, None), [10, 9])
-    assert [draft.backward for draft in drafts] == [(), (0, 1)]  # the pool makes seven rows, as many as the last layer
-    assert best == Trial(drafts[1], 9)
-    assert driven(last_rows_first(own, None), [9, 10])[1] == Trial(own.first, 9)
-    assert driven(last_rows_first(space, None), [1]) == ([], None)  # vta's kernels copy no rows
-
-
-def test_moves_after_it_keep_the_last_rows_first() -> None:
+def test_moves_keep_the_last_rows_first() -> None:
     region = inception(4)
     machine = load_machine("dpuv3")
     own = Space(machine, load_kernels(machine), region, Options())
@@ -127,16 +96,6 @@ def test_moves_after_it_keep_the_last_rows_first() -> None:
     drafts = [draft for move in (levels, branches, neighbours_swapped) for draft in driven(move(own, best), [9])[0]]
     assert drafts
     assert all(draft.backward == (1, 2) for draft in drafts)
-
-
-def test_programs_with_the_last_rows_first_are_exact() -> None:
-    own = packed()
-    grouping = own.planner(replace(own.first, backward=(0, 1))).first()
-    schedule = make_schedule(own.machine, turned(grouping.plan))
-    assert [operation.backward for _, operation in schedule.entries()] == [("oh",), ("oh",), (), ()]
-    again = read_schedule(Source("mine.yaml", write_schedule(schedule)))
-    assert again == schedule
-    assert proven(compile_region(own.machine, own.kernels, own.region, schedule=again), own.machine)
 
 
 def test_groups_of_a_cover_stand_together(space: Space) -> None:

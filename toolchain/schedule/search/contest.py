@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
@@ -101,10 +101,22 @@ class _Entry:
 class _Contest:
     """best: the quickest."""
 
+    space: Space
     best: _Entry
     trials: list[Trial] = field(default_factory=list[Trial])
 
-    def enter(self, entry: _Entry) -> Trial:
+    def enter(self, draft: Draft) -> Trial:
+        """Times a draft, the first also with its last rows first; the quicker trial. Moves go on from that one, so later drafts are as it is."""
+        if self.trials:
+            alike = draft.backward == self.best.draft.backward  # else other tiles run at once
+            return self._timed(_Entry(draft, self.space, self.best.learnt() if alike else {}))
+        trial = self._timed(self.best)
+        if not self.space.copied_rows:
+            return trial
+        other = replace(draft, backward=self.space.copied_rows, origin=f"{draft.origin}, last rows first")
+        return min(trial, self._timed(_Entry(other, self.space, {})), key=lambda one: one.cycles)
+
+    def _timed(self, entry: _Entry) -> Trial:
         """Tunes each draft: by how much that makes it quicker differs more than drafts do before (measured on ResNet-50: 4.7 and 3 %)."""
         try:
             cycles = entry.tuned.cycles
@@ -120,21 +132,19 @@ class _Contest:
 
 
 def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] = lambda _: None) -> Result:
-    """effort: drafts that are timed exactly, at most; the first of them is the space's own. say: is told which draft is tried now.
+    """effort: drafts that are timed exactly, at most; the first of them is the space's own, which counts once however its rows run. say: is told
+    which draft is tried now.
 
     A larger effort is never slower: it tries the same drafts first. Raises UserError E1003, E1004, E1007, E1008 where the first draft has no plan.
     """
-    first = _Entry(space.first, space, {})
-    contest = _Contest(first)
+    contest = _Contest(space, _Entry(space.first, space, {}))
 
     def enter(draft: Draft) -> Trial:
         say(draft.origin)
-        if draft == space.first:
-            return contest.enter(first)
-        alike = draft.backward == contest.best.draft.backward  # else other tiles run at once
-        return contest.enter(_Entry(draft, space, contest.best.learnt() if alike else {}))
+        return contest.enter(draft)
 
-    try_drafts(policy(space), effort, enter)
+    if not try_drafts(policy(space), effort, enter) and space.copied_rows:
+        enter(space.first)
     return Result(contest.best.draft, contest.best.plan(), tuple(contest.trials))
 
 

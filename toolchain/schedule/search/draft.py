@@ -9,10 +9,11 @@ import networkx as nx
 from toolchain.schedule.groups.timed import Clocks, StretchClock
 from toolchain.schedule.kernel_selection import able_kernels, host_cycles
 from toolchain.schedule.kernels.kernel import Kernel
-from toolchain.schedule.kernels.problem import Problem
+from toolchain.schedule.kernels.problem import Problem, copied_places
 from toolchain.schedule.options import Options
 from toolchain.schedule.planner import Planner, bound_problem
 from toolchain.schedule.regions.region import Region
+from toolchain.schedule.rows.row_loop import HEIGHT, row_dimension
 from toolchain.schedule.search.cover import operation_graph
 from toolchain.schedule.side_by_side import branch_order
 from toolchain.schedule.tiling.tiles import tile_fits
@@ -90,6 +91,21 @@ class Space:
         problems = [self.problems[index] for index in order]
         cycles = [self.clock.choice.best(problem).estimate for problem in problems]
         return Draft(tuple(order[place] for place in branch_order(ordered, problems, cycles)), origin=origin)
+
+    @cached_property
+    def copied_rows(self) -> tuple[int, ...]:
+        """Operations with as many rows as one whose kernel can copy some of an operand, and whose tiles do not divide them. If they run backward, the
+        last rows are copied beside the other tiles, and not when all are there."""
+        rows: dict[int, list[int]] = {}
+        cut: set[int] = set()
+        for index, problem in enumerate(self.problems):
+            dimension = row_dimension(problem)
+            if dimension is not None:
+                height = problem.operation.output[HEIGHT]
+                rows.setdefault(height, []).append(index)
+                if copied_places(problem) and problem.extents[dimension] % self.clock.choice.best(problem).sizes[dimension]:
+                    cut.add(height)
+        return tuple(sorted(index for height in cut for index in rows[height]))
 
     @cached_property
     def choices(self) -> Mapping[int, Sequence[str]]:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
-from toolchain.schedule.kernels.problem import copied_places
 from toolchain.schedule.options import Options
-from toolchain.schedule.rows.row_loop import HEIGHT, row_dimension
 from toolchain.schedule.search.contest import Policy, Trial
 from toolchain.schedule.search.cover import Cover, Problem, breadth_order, contracted, depth_order, given_order, optimal_cover, path_cover
 from toolchain.schedule.search.draft import Draft, Space, adjacent
@@ -29,15 +27,20 @@ def levels(space: Space, best: Trial | None = None) -> Move:
     plain = contracted(space.graph, ())
     assert plain is not None
     order = breadth_order(plain)
-    drafts = [_so_far(space, best).reordered(order, "level by level")] if order != space.first.order else []
-    return (yield from _tried(space, best, drafts))
+    if order == space.first.order:
+        return best
+    best = best or (yield space.first)
+    return (yield from _tried(space, best, [best.draft.reordered(order, "level by level")]))
 
 
 def branches(space: Space, best: Trial | None) -> Move:
     """Reorder: branch by branch, the shorter ones first, so that what joins them takes turns with the longest."""
     order = depth_order(space.graph)
     known = {space.first.order, *([best.draft.order] if best else [])}
-    return (yield from _tried(space, best, [] if order in known else [_so_far(space, best).reordered(order, "shorter branches first")]))
+    if order in known:
+        return best
+    best = best or (yield space.first)
+    return (yield from _tried(space, best, [best.draft.reordered(order, "shorter branches first")]))
 
 
 def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], Cover]) -> Move:
@@ -51,8 +54,8 @@ def sets_together(space: Space, best: Trial | None, solve: Callable[[Problem], C
     assert blocks is not None
     told = f"{len(groups)} groups of a cover"
     orders = {f"{told}, level by level": breadth_order(blocks), f"{told}, branch by branch": given_order(blocks)}
-    drafts = [_so_far(space, best).reordered(order, origin) for origin, order in orders.items()]
-    return (yield from _tried(space, best, drafts))
+    best = best or (yield space.first)
+    return (yield from _tried(space, best, [best.draft.reordered(order, origin) for origin, order in orders.items()]))
 
 
 def coarse(space: Space, best: Trial | None) -> Move:
@@ -78,33 +81,11 @@ def kernels_moved(space: Space, best: Trial | None) -> Move:
     return best
 
 
-def last_rows_first(space: Space, best: Trial | None) -> Move:
-    """Reverse: where kernels copy rows on chip and the last tile is cut short, operations with so many rows run from it to the first. So the last
-    rows are copied beside the other tiles, and not when all are there."""
-    backward = _with_copied_rows(space)
-    drafts = [replace(_so_far(space, best), backward=backward, origin="last rows first")] if backward else []
-    return (yield from _tried(space, best, drafts))
-
-
-def _with_copied_rows(space: Space) -> tuple[int, ...]:
-    """Operations with as many rows as one whose kernel can copy some of an operand, and whose tiles do not divide them."""
-    rows: dict[int, list[int]] = {}
-    cut: set[int] = set()
-    for index, problem in enumerate(space.problems):
-        dimension = row_dimension(problem)
-        if dimension is not None:
-            height = problem.operation.output[HEIGHT]
-            rows.setdefault(height, []).append(index)
-            if copied_places(problem) and problem.extents[dimension] % space.clock.choice.best(problem, space.options.streams).sizes[dimension]:
-                cut.add(height)
-    return tuple(sorted(index for height in cut for index in rows[height]))
-
-
 def neighbours_swapped(space: Space, best: Trial | None) -> Move:
     """Reorder: two operations that stand next to each other and wait for neither, those first for which the busiest unit waits longest."""
     done: set[tuple[int, ...]] = set()
     while True:
-        order = _so_far(space, best).order
+        order = (best.draft if best else space.first).order
         swaps = [other for other in _swaps(space, order) if other[0] not in done]
         if not swaps:
             return best
@@ -165,11 +146,6 @@ def _other_tilings(space: Space) -> dict[tuple[int, ...], _Others]:
     return others
 
 
-def _so_far(space: Space, best: Trial | None) -> Draft:
-    """The draft that a move changes."""
-    return best.draft if best else space.first
-
-
 def _tried(space: Space, best: Trial | None, drafts: Sequence[Draft]) -> Move:
     """The best trial of these, the first draft and those before."""
     for draft in drafts:
@@ -189,7 +165,7 @@ def greedy(_: Space) -> Generator[Draft, Trial, None]:
 def climb(space: Space) -> Generator[Draft, Trial, None]:
     """The order by levels, that with shorter branches first, other kernels, then neighbours of different branches swapped where the busiest unit
     waits."""
-    yield from _in_turn(space, last_rows_first, levels, branches, kernels_moved, neighbours_swapped)
+    yield from _in_turn(space, levels, branches, kernels_moved, neighbours_swapped)
 
 
 def cover(space: Space) -> Generator[Draft, Trial, None]:
