@@ -308,13 +308,13 @@ def tile_of(compiled: CompiledRegion, name: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(("region", "between"), [(residual(), "add"), (pooled(), "pool")], ids=["residual", "pooled"])
 def test_what_follows_is_quicker_and_exact(region: Region, between: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = compile_region(MACHINE, KERNELS, region, GREEDY)
+    compiled = compile_region(MACHINE, KERNELS, region, Options(effort=0))
     inputs = {"x": np.random.default_rng(0).integers(-128, 128, tuple(region.tensors["x"]), np.int8)}
     state = compiled.state(inputs)
     engine_named("fast")(compiled.program, state, compiled.checked.order)
     np.testing.assert_array_equal(compiled.result(state, "y"), expected(region, inputs, MACHINE.quantisation or Numerics())["y"])
     monkeypatch.setattr(compiler, "follow_makers", lambda _region, planned, _choice: planned)
-    before = compile_region(MACHINE, KERNELS, region, GREEDY)
+    before = compile_region(MACHINE, KERNELS, region, Options(effort=0))
     assert compiled.cycles < before.cycles
     assert tile_of(compiled, between) != tile_of(before, between)
 
