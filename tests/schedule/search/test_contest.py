@@ -33,7 +33,7 @@ def test_more_effort_is_never_slower_and_every_winner_is_exact(name: str) -> Non
     cycles = [cycles_of(space, each) for each in found]
     assert cycles == sorted(cycles, reverse=True)
     assert bool(found[0].trials) == bool(space.copied_rows)
-    assert [trial.draft for trial in found[2].trials[:2]] == [trial.draft for trial in found[1].trials]
+    assert [trial.draft for trial in found[2].trials[: len(found[1].trials)]] == [trial.draft for trial in found[1].trials]
     best = min(trial.cycles for trial in found[2].trials)
     assert best == cycles[2], "the trials state the cycles of the program that is written"
 
