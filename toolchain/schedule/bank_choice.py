@@ -72,15 +72,6 @@ def neighbour_rivals(plan: Plan) -> Rivals:
     return found
 
 
-def renumbered(rivals: Rivals, numbers: Mapping[int, int]) -> Rivals:
-    """The same rivals where operations have other numbers."""
-
-    def owner(old: Owner) -> Owner:
-        return (numbers.get(old[0], WHOLE), old[1])
-
-    return {owner(own): {owner(other): cycles for other, cycles in found.items()} for own, found in rivals.items()}
-
-
 def joined(one: Rivals, other: Rivals) -> Rivals:
     """All rivals, those of both with the larger number of cycles."""
     found = {owner: dict(rivals) for owner, rivals in one.items()}

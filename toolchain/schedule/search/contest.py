@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from toolchain.schedule.bank_choice import Rivals, has_ports, renumbered
+from toolchain.schedule.bank_choice import has_ports
 from toolchain.schedule.form.plan import Plan
 from toolchain.schedule.groups.depth_first import busiest_unit
 from toolchain.schedule.groups.search import Grouping
@@ -47,12 +47,10 @@ class Result:
 
 @dataclass
 class _Entry:
-    """A draft on its way through the contest. rivals: of an earlier one, its operations by their index in the region; they save this one to find out
-    which of its buffers need banks apart."""
+    """A draft on its way through the contest."""
 
     draft: Draft
     space: Space
-    rivals: Rivals
 
     @cached_property
     def planner(self) -> Planner:
@@ -64,7 +62,7 @@ class _Entry:
 
     @cached_property
     def grouping(self) -> Grouping:
-        return self.planner.first(renumbered(self.rivals, {index: place for place, index in enumerate(self.draft.order)}))
+        return self.planner.first()
 
     @cached_property
     def rough(self) -> Timed:
@@ -92,10 +90,6 @@ class _Entry:
         """Tuned, which needs no times where no ports do."""
         return self.tuned.plan if self._ports else self.grouping.plan
 
-    def learnt(self) -> Rivals:
-        """The rivals that its times show."""
-        return renumbered(self.apart[1].rivals, dict(enumerate(self.draft.order))) if self._ports else {}
-
 
 @dataclass
 class _Contest:
@@ -108,13 +102,12 @@ class _Contest:
     def enter(self, draft: Draft) -> Trial:
         """Times a draft, the first also with its last rows first; the quicker trial. Moves go on from that one, so later drafts are as it is."""
         if self.trials:
-            alike = draft.backward == self.best.draft.backward  # else other tiles run at once
-            return self._timed(_Entry(draft, self.space, self.best.learnt() if alike else {}))
+            return self._timed(_Entry(draft, self.space))
         trial = self._timed(self.best)
         if not self.space.copied_rows:
             return trial
         other = replace(draft, backward=self.space.copied_rows, origin=f"{draft.origin}, last rows first")
-        return min(trial, self._timed(_Entry(other, self.space, {})), key=lambda one: one.cycles)
+        return min(trial, self._timed(_Entry(other, self.space)), key=lambda one: one.cycles)
 
     def _timed(self, entry: _Entry) -> Trial:
         """Tunes each draft: by how much that makes it quicker differs more than drafts do before (measured on ResNet-50: 4.7 and 3 %)."""
@@ -137,7 +130,7 @@ def hold(space: Space, policy: Policy, effort: int, say: Callable[[str], None] =
 
     A larger effort is never slower: it tries the same drafts first. Raises UserError E1003, E1004, E1007, E1008 where the first draft has no plan.
     """
-    contest = _Contest(space, _Entry(space.first, space, {}))
+    contest = _Contest(space, _Entry(space.first, space))
 
     def enter(draft: Draft) -> Trial:
         say(draft.origin)
