@@ -171,3 +171,18 @@ def test_names_that_programs_and_folders_cannot_hold(change: dict[str, Any]) -> 
     bundle = replace(held, manifest=replace(held.manifest, regions=(region, *held.manifest.regions[1:])))
     assert any(fault.endswith("are no names") for fault in plan_faults(bundle))
     assert not any(fault.endswith("are no names") for fault in plan_faults(held))
+
+
+def test_files_are_members_and_constants_stand_in_dram() -> None:
+    """An export would read files that are not there, and place constants that no copy of the host reaches."""
+    held = built("vta").bundle
+    region = held.manifest.regions[0]
+    (name, segment), *_ = ((name, region.map.segments[name]) for name in region.constants)
+    inside = replace(region.map, segments={**region.map.segments, name: replace(segment, memory="inp")})
+    for change, fault in (
+        ({"files": {"a.c": ""}}, "files of region 'region0' are no members"),
+        ({"map": inside}, "stand in another memory than 'dram'"),
+    ):
+        changed = replace(region, **change)
+        found = list(plan_faults(replace(held, manifest=replace(held.manifest, regions=(changed, *held.manifest.regions[1:])))))
+        assert any(each.endswith(fault) for each in found), found

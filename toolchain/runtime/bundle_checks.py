@@ -205,8 +205,10 @@ def _region(region: RegionProgram) -> Iterator[str]:
         yield f"the name, function or files {where} are no names"
     if not 1 <= region.images <= MAX_IMAGES or not 0 <= region.cycles < math.inf or not region.outputs or min(held.rooms, held.streams) < 1:
         yield f"the images, cycles or outputs {where} are out of range"
-    if not region.binary or not all(region.constants.values()):
-        yield f"the program or constants {where} are no members"
+    if not region.binary or not all((*region.constants.values(), *region.files.values())):
+        yield f"the program, constants or files {where} are no members"
+    if any(held.segments[name].memory for name in region.constants if name in held.segments):
+        yield f"the constants {where} stand in another memory than '{held.memory[:80]}'"
     yield from (
         f"the segment '{name[:80]}' {where} has no proper place"
         for name, s in held.segments.items()
