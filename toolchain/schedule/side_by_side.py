@@ -18,25 +18,38 @@ from toolchain.spec.errors import UserError
 from toolchain.spec.model import Machine
 
 
-def branch_order(region: Region, problems: Sequence[Problem], cycles: Sequence[float]) -> list[int]:
-    """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands where
-    that unit has enough work before its first reader, or else as early as it can. Of such places the one where others, which share their banks with
-    it, read its operands for the shortest time meanwhile, and of those the last. Those that read them behind it go first where enough work is left.
+def branch_order(region: Region, problems: Sequence[Problem], cycles: Sequence[float] | None = None) -> list[int]:
+    """Indices of operations in the order in which they are to run: each without work for the unit with the most multiply-accumulates stands directly
+    before the operation with the most of them, of those between its operands and its first reader.
 
-    cycles: of each operation, by itself."""
-    main, order = main_unit(problems), list(range(len(problems)))
+    cycles: of each operation, by itself, where ports of banks are limited, so that operations hold up those beside them which read what they read.
+    Then it stands where that unit has enough work before its first reader, or else as early as it can; of such places where others read its operands
+    for the shortest time meanwhile, and of those the last. Those that read them behind it go first where enough work is left."""
+    macs, main = [problem.operation.macs for problem in problems], main_unit(problems)
+    order = list(range(len(problems)))
     for index in (index for index, problem in enumerate(problems) if main not in working_units(problem.steps)):
         at = order.index(index)
         places = range(first_after(region, order[:at], index), at)
-        enough = [place for place in places if sum(cycles[other] for other in order[place:at]) >= cycles[index]]
-        shared = {place: _shared_reading(region, order[place:at], index, cycles) for place in enough}
-        order.insert(place := min(enough, key=lambda place: (shared[place], -place), default=places.start), order.pop(at))
-        for other in _movable(region, order, place, at):
-            if sum(cycles[each] for each in order[place + 1 : at + 1] if each != other) >= cycles[index]:
-                order.remove(other)
-                order.insert(place, other)
-                place += 1
+        if cycles is not None:
+            _put_apart(region, order, places, cycles)
+            continue
+        beside = max(places, key=lambda place: macs[order[place]], default=at)
+        if beside < at and macs[order[beside]]:
+            order.insert(beside, order.pop(at))
     return order
+
+
+def _put_apart(region: Region, order: list[int], places: range, cycles: Sequence[float]) -> None:
+    """Moves the operation behind these places to one of them, and operations that read its operands before it, as `branch_order` says."""
+    at, index = places.stop, order[places.stop]
+    enough = [place for place in places if sum(cycles[other] for other in order[place:at]) >= cycles[index]]
+    shared = {place: _shared_reading(region, order[place:at], index, cycles) for place in enough}
+    order.insert(place := min(enough, key=lambda place: (shared[place], -place), default=places.start), order.pop(at))
+    for other in _movable(region, order, place, at):
+        if sum(cycles[each] for each in order[place + 1 : at + 1] if each != other) >= cycles[index]:
+            order.remove(other)
+            order.insert(place, other)
+            place += 1
 
 
 def _movable(region: Region, order: Sequence[int], place: int, stop: int) -> list[int]:

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import networkx as nx
 
+from toolchain.schedule.bank_choice import has_ports
 from toolchain.schedule.groups.timed import Clocks, StretchClock
 from toolchain.schedule.kernel_selection import able_kernels, host_cycles
 from toolchain.schedule.kernels.kernel import Kernel
@@ -89,7 +90,7 @@ class Space:
             return Draft(order, origin=origin)
         ordered = replace(self.region, operations=tuple(self.region.operations[index] for index in order))
         problems = [self.problems[index] for index in order]
-        cycles = [self.clock.choice.best(problem).estimate for problem in problems]
+        cycles = [self.clock.choice.best(problem).estimate for problem in problems] if has_ports(self.machine) else None
         return Draft(tuple(order[place] for place in branch_order(ordered, problems, cycles)), origin=origin)
 
     @cached_property
