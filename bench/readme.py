@@ -73,14 +73,19 @@ def read_limits(texts: Sequence[str]) -> Cells:
 
 
 def read_zoo(texts: Sequence[str]) -> Cells:
-    good, count, ours, units, theirs = found(
-        r"^(\d+) of (\d+) public networks, mean of time over bound: ([\d.]+); ([\d.]+) without the chain, .*own: ([\d.]+)\.$", texts[0]
+    good, count, ours, units, tiles, theirs = found(
+        r"^(\d+) of (\d+) public networks, mean of time over bound: ([\d.]+); ([\d.]+) without the chain, .*"
+        r"over the paper's bound ([\d.]+), the paper itself ([\d.]+)\.$",
+        texts[0],
     )
     (slower,) = found(r"^Slower than the paper's estimate among them: (.*)\.$", texts[0])
     if good != count:
         raise ValueError(f"{good} of {count} networks were built")
     slow = "none" if slower == "none" else len(slower.split("), "))
-    return f"{ours} ({units} by units alone), {slow} slower than the paper's", f"paper: {theirs} by a bound of its own"
+    return (
+        f"{ours} ({units} by units alone); over the paper's own bound {tiles}; {slow} slower than the paper's",
+        f"paper: {theirs} over its own bound",
+    )
 
 
 def read_layers(texts: Sequence[str]) -> Cells:
