@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.schedule.instances.made_networks import STAGE, convolution, networks, stages
@@ -60,8 +60,15 @@ def test_images_compute_nothing_again_and_windows_do() -> None:
     assert not worthwhile(network, (0, 1), Split(2, 8, 2), Levels(1, moves=spared / 55))
 
 
+def strided() -> Network:
+    """Two convolutions of every other row and column: instances read less than their part of the whole."""
+    works = convolution("a", "in", (1, 2, 13, 5), 1, stride=2, reach=1), convolution("b", "a", (1, 1, 7, 3), 1, stride=2, reach=1)
+    return Network(works, frozenset({"b"}))
+
+
 @settings(max_examples=80, deadline=None)
 @given(networks(), st.integers(1, 400))
+@example(strided(), 59)
 def test_instances_of_every_split_fit_and_no_smaller_factor_does(network: Network, local: int) -> None:
     members = tuple(range(len(network.works)))
     for split in split_info(network, members, Levels(local)):

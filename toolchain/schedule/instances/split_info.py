@@ -112,10 +112,10 @@ def _split(network: Network, members: Members, levels: Levels, dimension: int) -
 
 
 def _least_factor(network: Network, members: Members, local: int, dimension: int) -> int | None:
-    """The first factor with which instances fit: those at both ends and in the middle, which share least and most with others."""
-    peak = footprint(network, members, _instance(network, members, dimension, 1, 0))
+    """The first factor with which instances fit: those at both ends and in the middle, which share least and most with others. All are tried, as
+    instances may take less than their part of the whole: strides leave out rows between them."""
     most = min(network.works[index].units(dimension) for index in network.results(members))
-    for factor in (each for each in factors(most) if -(-peak // each) <= local):
+    for factor in factors(most):
         count = _count(network, members, dimension, factor)
         ends = (_instance(network, members, dimension, factor, number) for number in sorted({count // 2, 0, count - 1}))
         if all(footprint(network, members, each) <= local for each in ends):
