@@ -25,9 +25,9 @@ from tests.runtime import small
 from tests.runtime.small import bundle, images
 from toolchain.cli import main
 from toolchain.runtime.bundle import read_bundle, write_bundle
-from toolchain.runtime.contents import Bundle, HostSegment, step_of
+from toolchain.runtime.contents import Bundle
 from toolchain.runtime.emulator_device import EmulatorDevice
-from toolchain.runtime.executor import Executor, load, open_bundle
+from toolchain.runtime.executor import Executor, host_protos, load, open_bundle
 from toolchain.runtime.provider import DOMAIN, _Model, ep_context_model, provider
 from toolchain.spec.errors import UserError
 
@@ -123,9 +123,8 @@ def test_a_tensor_between_two_regions_has_the_machines_integers() -> None:
     """The host says of which type they are: here of uint8, as machines with zero points in them have."""
     made = _Model(bundle(), "")
     regions = made.bundle.manifest.regions
-    for run in (step_of(made.bundle.manifest, step) for step in made.bundle.manifest.plan):
-        if isinstance(run, HostSegment):
-            made.add_host(run)
+    for segment in host_protos(made.bundle, ""):
+        made.add_host(segment)
     given, between = regions[0].inputs[0].name, regions[0].outputs[0].name
     made.ends[given] = onnx.helper.make_tensor_value_info(given, onnx.TensorProto.UINT8, regions[0].inputs[0].shape)
     made.ends = {name: entry for name, entry in made.ends.items() if name == given or entry.type.tensor_type.elem_type != onnx.TensorProto.INT8}

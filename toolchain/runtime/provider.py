@@ -18,7 +18,7 @@ from toolchain.codegen import render
 from toolchain.graph.importing.versions import IR_VERSION, OPSET
 from toolchain.runtime.bundle import digest, manifest_text
 from toolchain.runtime.contents import Bundle, HostSegment, Port, RegionProgram, step_of
-from toolchain.runtime.executor import host_proto, host_protos, with_constants
+from toolchain.runtime.executor import host_protos, with_constants
 from toolchain.runtime.stand_alone import (
     BUNDLE_SOURCE,
     DEVICE_SOURCE,
@@ -57,12 +57,12 @@ def ep_context_model(bundle: Bundle, context: str | bytes, place: str = "") -> o
     Raises UserError E1107 for a damaged host segment, E1118 for a model that would be too large or has no region.
     """
     made = _Model(bundle, place)
-    regions = 0
-    integers = integer_inputs(bundle.manifest.inputs, host_protos(bundle, place))
+    regions, protos = 0, host_protos(bundle, place)
+    integers, hosts = integer_inputs(bundle.manifest.inputs, protos), iter(protos)
     for step in bundle.manifest.plan:
         run = step_of(bundle.manifest, step)
         if isinstance(run, HostSegment):
-            made.add_host(run)
+            made.add_host(next(hosts))
         else:
             made.nodes.append(_node(run, context, digest(manifest_text(bundle).encode()), main=not regions))
             regions += 1
@@ -100,8 +100,8 @@ class _Model:
     ends: dict[str, onnx.ValueInfoProto] = field(default_factory=dict[str, onnx.ValueInfoProto])
     version: int = IR_VERSION
 
-    def add_host(self, segment: HostSegment) -> None:
-        proto = with_constants(host_proto(self.bundle, segment, self.place), self.bundle.members, self.place)
+    def add_host(self, segment: onnx.ModelProto) -> None:
+        proto = with_constants(segment, self.bundle.members, self.place)
         self.version = max(self.version, proto.ir_version)
         self.nodes += proto.graph.node
         self.constants |= {tensor.name: tensor for tensor in proto.graph.initializer}

@@ -244,9 +244,7 @@ class _Board:
 
     def cleared(self, slots: Slots) -> Slots | None:
         """The best way to put the buffer that costs most where others make room for it, of those that have one; None where none costs less."""
-        for name in sorted(slots, key=lambda name: (-self._cost((name,), slots), name)):
-            if not self._cost((name,), slots):
-                return None
+        for name in self._costly(slots):
             pools = [pool for pool in self.pools[self.candidates[name].memory] if pool.bank != slots[name].bank]
             ways = [self.settled(way) for pool in pools if (way := self._with_room(name, pool, slots)) is not None]
             best = min(ways, key=lambda way: self._cost(tuple(way), way), default=slots)
@@ -271,13 +269,16 @@ class _Board:
 
     def improved(self, slots: Slots) -> Slots | None:
         """The best move of the buffer that costs most, of those that have one; None where none has."""
-        for name in sorted(slots, key=lambda name: (-self._cost((name,), slots), name)):
-            if not self._cost((name,), slots):
-                return None
+        for name in self._costly(slots):
             found = min(self._moves(name, slots), key=lambda move: move[0], default=(0.0, slots))
             if found[0] < 0:
                 return found[1]
         return None
+
+    def _costly(self, slots: Slots) -> list[str]:
+        """The buffers that cost anything, those first that cost most."""
+        costs = {name: cost for name in slots if (cost := self._cost((name,), slots))}
+        return sorted(costs, key=lambda name: (-costs[name], name))
 
     def _moves(self, name: str, slots: Slots) -> Iterator[tuple[float, Slots]]:
         """Cycles gained, below zero, and the slots after each move."""

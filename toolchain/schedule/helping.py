@@ -30,6 +30,7 @@ def quickest_searched(asked: Sequence[Asked], workers: Workers) -> tuple[list[As
 
 
 def with_copies(asked: Sequence[Asked], times: int) -> list[Asked]:
+    """The same regions, so many copies of each."""
     return [replace(each, options=replace(each.options, copies=times)) for each in asked]
 
 
@@ -50,7 +51,7 @@ def _possible(asked: Sequence[Asked]) -> Iterator[int]:
 
 
 def _rough_cycles(asked: Asked) -> float:
-    """By a schedule that estimates choose; infinite where there is none."""
+    """Cycles by a schedule that estimates choose; infinite where there is none."""
     try:
         return team_cycles(asked.machine, asked.kernels, asked.region, replace(asked.options, effort=0, progress=None))
     except UserError as error:
@@ -60,7 +61,7 @@ def _rough_cycles(asked: Asked) -> float:
 
 
 def _cycles(found: tuple[Sequence[Asked], Sequence[Searched]]) -> float:
-    """Of all programs, one after the other."""
+    """Cycles of all programs, one after the other."""
     pairs = zip(*found, strict=True)
     return sum(
         compile_schedule(each.machine, each.kernels, each.region, schedule, replace(each.options, check=False)).cycles

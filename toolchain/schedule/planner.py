@@ -202,7 +202,7 @@ class Planner:
                 return Grouping(plan, every, members, search.cut(over_tiles(plan, fused)))
             if crowded is None:
                 planned = run_side_by_side(region, storage, follow_makers(region, found, choice), choice)
-                planned = self._turned(tiles_apart(planned, residents, rivals))
+                planned = self._directed(tiles_apart(planned, residents, rivals))
                 own, tilings = [problem for problem, _ in planned], [tiling for _, tiling in planned]
                 plan = Plan(region, self.order, own, tilings, residents, in_dram(storage, residents))
                 if not options.grouped:
@@ -213,15 +213,14 @@ class Planner:
                 return Grouping(plan, every, members, timed.best(proposals) if options.timed_groups else search.cut(sure(proposals)))
             candidates = without(candidates, [crowded])
 
-    def _turned(self, planned: Sequence[Planned]) -> Sequence[Planned]:
-        """The operations, some of them with their last tiles of rows first."""
-        if not self.backward:
-            return planned
-        rows = [(row_dimension(problem),) if index in self.backward else () for index, (problem, _) in zip(self.order, planned, strict=True)]
-        return [
-            (problem, replace(tiling, backward=tuple(name for name in own if name and tiling.sizes[name] < problem.extents[name])))
-            for own, (problem, tiling) in zip(rows, planned, strict=True)
-        ]
+    def _directed(self, planned: Sequence[Planned]) -> Sequence[Planned]:
+        """The operations, those that run backward with their last tiles of rows first, where they have several."""
+        found = list(planned)
+        for place, (problem, tiling) in enumerate(planned):
+            rows = row_dimension(problem) if self.order[place] in self.backward else None
+            if rows is not None and tiling.sizes[rows] < problem.extents[rows]:
+                found[place] = problem, replace(tiling, backward=(rows,))
+        return found
 
 
 def _lost(plan: Plan, rivals: Rivals) -> float:
